@@ -1,0 +1,1 @@
+"""What decides, remembers and drives: the rooms of recon that know nothing of LLM serving."""

@@ -1,0 +1,19 @@
+"""What the watcher tells the board."""
+
+from __future__ import annotations
+
+from textual.message import Message
+
+from recon.agent.model.state import MissionState
+
+
+class StateChanged(Message):
+    """The mission as it is now. A burst of changes collapses to the last one."""
+
+    def __init__(self, state: MissionState) -> None:
+        super().__init__()
+        self.state = state
+
+    def can_replace(self, message: Message) -> bool:
+        """A newer state makes an older one in the queue pointless."""
+        return isinstance(message, StateChanged)

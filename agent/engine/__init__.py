@@ -1,0 +1,1 @@
+"""Decisions as pure functions: (snapshot, now) -> values. No I/O, no clock."""

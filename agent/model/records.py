@@ -1,0 +1,77 @@
+"""Rows of state.db that are not findings or tasks: decisions, approvals, runs, events."""
+
+from __future__ import annotations
+
+from recon.agent.model.base import Frozen, Json
+
+
+class Decision(Frozen):
+    """A person's recorded choice."""
+
+    id: int
+    mission_id: str
+    about_key: str
+    option: str
+    value: str
+    because: str
+    by: str
+    via: str
+    at: float
+    shown_sha: str
+    from_n: int
+    to_n: int
+    undoes: int | None = None
+
+
+class Approval(Frozen):
+    """A person's consent (or refusal) to an exact change."""
+
+    id: int
+    task_id: int
+    change_hash: str
+    exact_hash: str
+    shown_sha: str
+    verdict: str  # approve, deny
+    message: str
+    by: str
+    via: str
+    at: float
+
+
+class Run(Frozen):
+    """One `recon run` or `resume` over a mission."""
+
+    id: int
+    mission_id: str
+    host: str
+    boot_id: str
+    pid: int
+    pid_started: float
+    version: str
+    started_at: float
+    heartbeat_at: float
+    ended_at: float | None
+    exit_code: int | None
+
+
+class Event(Frozen):
+    """One status change. The event log reproduces every task, decision and approval status."""
+
+    seq: int
+    mission_id: str
+    run_id: int | None
+    actor: str
+    entity: str
+    entity_id: str
+    old: str
+    new: str
+    payload: Json
+    at: float
+
+
+class StoredUnknown(Frozen):
+    """An unknown as planned for a mission; its status is computed."""
+
+    mission_id: str
+    key: str
+    planned_json: Json

@@ -1,0 +1,1 @@
+"""Reports: pure functions from a `MissionState` to text, markdown and JSON."""

@@ -1,0 +1,117 @@
+"""From a question to findings: fetch, keep the bytes, parse, keep the findings. In this order, always."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from recon.agent.api import Fact, Seen
+from recon.agent.engine.view import View
+from recon.agent.model.errors import ParseError
+from recon.agent.model.findings import Draft, Finding, Raw, Request, make_finding
+from recon.agent.model.words import LEVEL_RANK, Level, Origin
+from recon.agent.runner.ports import Sources
+from recon.agent.store import Store
+
+_THREAD_ABOVE: Final = (
+    1 << 18
+)  # bytes: a longer answer is parsed off the event loop, so that progress stays live
+
+
+class Knowledge:
+    """The findings of a mission's realm in memory, kept equal to state.db (stateful: one per run)."""
+
+    def __init__(self, store: Store, realm: str, make_view: Callable[[Sequence[Finding]], View]) -> None:
+        self._store = store
+        self._realm = realm
+        self._make_view = make_view
+        self._view: View | None = None
+
+    @property
+    def view(self) -> View:
+        """What is known now. A snapshot: later findings do not show in it."""
+        if self._view is None:
+            self._view = self._make_view(self._store.findings(self._realm))
+        return self._view
+
+    def forget(self) -> None:
+        """Reads everything again at the next look: another process, a decision or a revision changed it."""
+        self._view = None
+
+    def add(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+        """Stores findings, then shows them."""
+        stored = tuple(self._store.put_findings(self._realm, findings))
+        if self._view is not None:
+            self._view = self._view.with_findings(stored)
+        return stored
+
+
+class Interviewer:
+    """Asks on behalf of one attempt (stateful only in what it was given)."""
+
+    def __init__(
+        self, *, store: Store, sources: Sources, knowledge: Knowledge, realm: str, attempt_id: int, producer: str,
+        gates: dict[str, asyncio.Semaphore],
+    ) -> None:  # fmt: skip
+        self._store = store
+        self._sources = sources
+        self._knowledge = knowledge
+        self._realm = realm
+        self._attempt_id = attempt_id
+        self._producer = producer
+        self._gates = gates
+
+    async def ask(self, request: Request, fact: Fact, *, subject: str) -> Seen:
+        """Fetches, records, parses, records. Raises ReachError from the source."""
+        gate = self._gates.get(request.connector)
+        if gate is None:
+            raw = await self._sources.fetch(request)
+        else:
+            async with gate:
+                raw = await self._sources.fetch(request)
+        observation = self._store.record(request, raw, realm=self._realm, attempt_id=self._attempt_id)
+        if len(raw.stdout) > _THREAD_ABOVE:
+            drafts = await asyncio.to_thread(parse, fact, raw)
+        else:
+            drafts = parse(fact, raw)
+        findings = [
+            make_finding(
+                draft, subject=subject, producer=self._producer, producer_version=fact.version,
+                observation_id=observation.id, inputs=(), observed_at=observation.observed_at, origin=raw.origin,
+            )
+            for draft in drafts
+        ]  # fmt: skip
+        return Seen(observation, raw, self._knowledge.add(findings))
+
+
+def parse(fact: Fact, raw: Raw) -> Sequence[Draft]:
+    """Runs a parser. What it cannot read becomes one unknown finding named like the fact; the bytes are kept."""
+    try:
+        return fact.parse(raw)
+    except ParseError as error:
+        reason = error.message
+    except Exception as error:  # noqa: BLE001 - third-party parser: a bug there must not cost the other findings
+        reason = f"{type(error).__name__}: {error}"
+    return [Draft(name=fact.id, outcome="unknown", reason=f"seen, not understood: {reason}"[:400])]
+
+
+def derive(
+    drafts: Sequence[Draft], *, subject: str, inputs: Sequence[Finding], producer: str, producer_version: str
+) -> list[Finding]:
+    """Findings computed from findings: level and origin are never better than the weakest input's."""
+    levels = sorted((f.level for f in inputs), key=LEVEL_RANK.__getitem__)
+    origin: Origin = "composed" if any(f.origin == "composed" for f in inputs) else "captured"
+    observed_at = max((f.observed_at for f in inputs), default=0.0)
+    return [
+        make_finding(
+            draft.model_copy(update={"level": _weaker(draft.level, levels[0] if levels else draft.level)}),
+            subject=subject, producer=producer, producer_version=producer_version, observation_id=None,
+            inputs=tuple(dict.fromkeys(f.id for f in inputs)), observed_at=observed_at, origin=origin,
+        )
+        for draft in drafts
+    ]  # fmt: skip
+
+
+def _weaker(a: Level, b: Level) -> Level:
+    return a if LEVEL_RANK[a] <= LEVEL_RANK[b] else b

@@ -1,0 +1,1 @@
+"""What is known about deploying LLMs; speaks to the rest only through `recon.agent.api`."""

@@ -1,0 +1,1 @@
+"""Changes: rendered, checked, verified. Applied by the runner alone."""

@@ -1,0 +1,1 @@
+"""A command or request plus a pure parser, one subject a file."""

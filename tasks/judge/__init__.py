@@ -1,0 +1,1 @@
+"""Findings against claims: answers and discrepancies."""

@@ -1,0 +1,1 @@
+"""Tables of what is known about engines, formats and GPUs, with their sources."""

@@ -1,0 +1,1 @@
+"""Which todo items, unknowns and gates a mission gets."""

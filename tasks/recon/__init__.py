@@ -1,0 +1,1 @@
+"""Read-only tasks: facts to findings."""

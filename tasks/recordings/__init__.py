@@ -1,0 +1,1 @@
+"""The bundled demo mission as recorded evidence, and the scripts that compose it."""
