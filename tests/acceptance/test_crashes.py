@@ -91,7 +91,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_the_same(
         db = tmp_path / f"{moment}" / "state.db"
         db.parent.mkdir()
         run = recon("run", "--replay", str(bundle), "--pace", PACE, db=db)
-        time.sleep(chance.uniform(0.2, 1.0) * seconds)
+        time.sleep(chance.uniform(0.15, 0.85) * seconds)
         run.send_signal(signal.SIGKILL)
         run.communicate(timeout=30)
         counts["killed in the middle" if run.returncode == -signal.SIGKILL else "had ended"] += 1
