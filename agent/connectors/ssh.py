@@ -166,7 +166,8 @@ class SshSource:
         files: list[str] = []
         try:
             settings = await self._settings()
-            options = await asyncssh.SSHClientConnectionOptions.construct(**settings)
+            # config=(): asyncssh reads ~/.ssh/config by itself in connect(), but not when options are made alone
+            options = await asyncssh.SSHClientConnectionOptions.construct(**{"config": (), **settings})
             self._learn(options)
             files = self._trusted_files(options)
             offered = _fingerprints(options)

@@ -357,8 +357,6 @@ def _act_blockers(task: Task, rendered: Rendered | None, records: Records) -> li
                 command=f"recon todo done {task.key}",
             )
         ]  # fmt: skip
-    if records.mission.origin == "replay":
-        return [Blocker(kind="source", ref=task.key, state="replay", reason="a replay changes nothing")]
     if task.planned.effect == "read_only":
         return []
     return _approval_blockers(task, rendered, records)

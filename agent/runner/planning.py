@@ -182,6 +182,8 @@ class StartGate:
         return "; ".join(g.spec.words or g.spec.text for g in found.gates if g.result != "true")
 
     def _against(self, found: TaskState) -> str:
+        if self.mission.origin == "replay":  # it shows what the real mission waits for, and starts nothing
+            return "a replay changes nothing"
         if found.task.status not in ("pending", "interrupted"):
             return f"is {found.status}"
         if found.rendered is None or found.rendered.change is None:

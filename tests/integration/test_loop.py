@@ -357,3 +357,23 @@ def test_cancelling_from_outside_stops_a_running_task(tmp_path: Path, benches: l
     asyncio.run(cancelled())
     assert bench.statuses() == {"a": "cancelled"}
     assert not [m for m in bench.messages if isinstance(m, TaskEnded) and m.status == "interrupted"]
+
+
+def test_a_replay_starts_no_change_whatever_was_approved(tmp_path: Path, benches: list[Bench]) -> None:
+    hand = Recorder()
+    change = Change(task="stop", host="h", steps=(("true",),))
+    bench = Bench(
+        tmp_path, [act("stop", lambda key: bool(hand.ran), lambda v, p: change)], sources=NoSources(hand)
+    )
+    benches.append(bench)
+    bench.plan(Plan(tasks=(task("stop", kind="act", effect="mutating"),)))
+    bench.store.approve(
+        1, change_hash=change.change_hash, exact_hash="", shown_sha="", verdict="approve", message="", via="cli", by="p",
+        now=time.time(),
+    )  # fmt: skip
+    bench.mission = bench.mission.model_copy(update={"origin": "replay"})
+    bench.run()
+    assert (hand.ran, bench.statuses()) == ([], {"stop": "pending"})
+    bench.mission = bench.mission.model_copy(update={"origin": "live"})
+    bench.run()
+    assert bench.statuses() == {"stop": "succeeded"}

@@ -170,10 +170,9 @@ def test_a_closed_gate_says_what_it_hangs_on_and_how_to_open_it() -> None:
     assert state.unknowns[0].blocks == ("stop",)
 
 
-def test_a_replay_changes_nothing_whatever_was_approved() -> None:
-    task = mission(act=ACT, approvals=[approval()], origin="replay", judgements=[judged("pass")]).tasks[0]
-    assert task.status == "blocked"
-    assert task.blocked_by[0].reason == "a replay changes nothing"
+def test_a_replay_shows_what_the_real_mission_waits_for() -> None:
+    replayed = mission(act=ACT, origin="replay", judgements=[judged("pass")])
+    assert (replayed.verdict, replayed.tasks[0].status) == ("needs_approval", "awaiting_approval")
 
 
 def test_what_cannot_be_rendered_or_is_for_a_person_says_so() -> None:
