@@ -13,8 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from recon.agent.engine.gates import parse_gate as _parse_gate
 from recon.agent.engine.units import GB, GIB, bytes_text, gib_text, join_argv
 from recon.agent.engine.view import Read, View
+from recon.agent.mission.patterns import BoundedPattern, bounded_pattern
+from recon.agent.mission.values import git_ref, pull_numbers
 from recon.agent.mission.vocabulary import Action, Term, Vocabulary
 from recon.agent.model.base import Frozen, Json, canonical_json, content_id, sha256_hex
 from recon.agent.model.changes import Change, CheckResult, FileChange, Rendered
@@ -174,9 +177,14 @@ class TaskDefinition:
 
 @dataclass(frozen=True)
 class ReconTask(TaskDefinition):
-    """Read-only: asks facts, records findings."""
+    """Read-only: asks facts, records findings.
+
+    `reads_intent`: the fields of the intent it looks at beside its parameters; another mission that agrees in them takes
+    its findings over while they hold. None: not said, so only a mission of the same intent does.
+    """
 
     run: ReconFunction = field(kw_only=True)
+    reads_intent: tuple[str, ...] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -199,7 +207,11 @@ Definition = ReconTask | JudgeTask | ActTask
 
 
 class Playbook(Protocol):
-    """Which tasks, unknowns and gates a mission gets. Called again whenever findings or the intent have changed."""
+    """Which tasks, unknowns and gates a mission gets. Called again whenever findings or the intent have changed.
+
+    It may also have `about` (one line), `needs` (what has to be named) and `brings` (keys of items that only findings add),
+    which `recon playbooks` shows and mission files are checked against.
+    """
 
     @property
     def name(self) -> str: ...
@@ -213,12 +225,19 @@ class Playbook(Protocol):
         """The todo items and unknowns as of now. Items that findings brought say so in `because`."""
 
 
+def gate_result(text: str, view: View) -> tuple[str, tuple[str, ...]]:
+    """What a predicate evaluates to on a view (`true`, `false`, `unknown`, `stale`, `error`), and why."""
+    result = _parse_gate(text).evaluate(view)
+    return result.truth, result.reasons
+
+
 __all__ = [
     "GB",
     "GIB",
     "ActContext",
     "ActTask",
     "Action",
+    "BoundedPattern",
     "Change",
     "CheckFunction",
     "CheckResult",
@@ -283,11 +302,15 @@ __all__ = [
     "Vocabulary",
     "WebError",
     "Wish",
+    "bounded_pattern",
     "bytes_text",
     "canonical_json",
     "content_id",
+    "gate_result",
     "gib_text",
+    "git_ref",
     "join_argv",
     "observation_id",
+    "pull_numbers",
     "sha256_hex",
 ]  # fmt: skip

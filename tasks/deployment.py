@@ -179,21 +179,6 @@ def venv_of(python: str) -> str:
     return "" if match is None or match["venv"] in ("/usr", "/usr/local") else match["venv"]
 
 
-def planned_python(view: View, *, release: str = "") -> str:
-    """The interpreter the new engine will run with, by the decided source; "" until that is known.
-
-    `release` names a new environment, e.g. `sglang-0.5.13`.
-    """
-    named = view.intent.extra.get("engine_python")
-    if isinstance(named, str) and named:
-        return named
-    old = running_python(view)
-    if view.intent.engine_source in (None, "venv-update"):
-        return old if view.intent.engine_source or old else ""
-    home = posixpath.dirname(venv_of(old)) if venv_of(old) else "/opt/venvs"
-    return f"{home}/{view.intent.engine}-{release or view.intent.engine_source}/bin/python"
-
-
 def at_least_version(version: str, needed: str) -> bool:
     """Whether a version is the needed one or newer."""
     return version_key(version) >= version_key(needed)

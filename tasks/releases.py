@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,15 +12,22 @@ from recon.tasks.knowledge import engine_tables as tables
 
 # What each transfer backend needs beside its own package; the order in which they are offered.
 BACKENDS: Final = ("mooncake", "mooncake_tcp", "nixl")
+GIT_SOURCES: Final = ("git-ref", "git-prs")
+_RELEASE: Final = re.compile(r"v?(?P<release>\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?(?:post|rc|a|b)\d{1,4})?)")
+UNTIL_GPU: Final = "not known until the GPU is"
 
 
 @dataclass(frozen=True)
 class Need:
-    """The oldest release that will do, and one reason for each part of it. `release` is None where no release will."""
+    """The oldest release that will do, and one reason for each part of it.
+
+    `release` is None where no release will, and where what it depends on was not read: `unsettled` says so.
+    """
 
     release: str | None
     reasons: tuple[str, ...]
     unserved: str = ""  # what no release that we know offers
+    unsettled: str = ""  # until when the release is not known; "" where it is
 
 
 def architecture(view: View) -> str:
@@ -33,7 +41,10 @@ def needed_release(view: View) -> Need:
     arch, sm, backend = architecture(view), str(view.value("host.gpus.sm", "")), view.intent.transfer_backend
     parts: list[tuple[str, str]] = []
     unserved = ""
-    if arch:
+    unsettled = "" if sm else UNTIL_GPU
+    if not arch:
+        unsettled = "not known until the architecture is"
+    else:
         first, on_gpu = (
             tables.first_release_with_architecture(arch),
             tables.first_release_with_architecture_on(arch, sm),
@@ -42,13 +53,44 @@ def needed_release(view: View) -> Need:
             parts.append((first.release, f"{first.release} is the first with {arch}"))
         if on_gpu is not None and sm:
             parts.append((on_gpu.release, f"{on_gpu.release} the first with an {sm} path"))
-        if first is None and arch not in listed_architectures(view):
+        if first is None and _scan_is_open(view):
+            unsettled = unsettled or "not known until it is scanned"
+        elif first is None and arch not in listed_architectures(view):
             unserved = f"no release up to {tables.TABLE_VERSION} is known to have {arch}"
     row = tables.transfer_backend(backend) if backend and view.intent.layout.mode == "pd" else None
     if row is not None and row.min_release:
         parts.append((row.min_release, f"{backend} needs {row.min_release}"))
     newest = max((release for release, _ in parts), key=tables.version_key, default=None)
-    return Need(None if unserved else newest, tuple(dict.fromkeys(reason for _, reason in parts)), unserved)
+    reasons = tuple(dict.fromkeys(reason for _, reason in parts))
+    return Need(None if unserved or unsettled else newest, reasons, unserved, "" if unserved else unsettled)
+
+
+def _scan_is_open(view: View) -> bool:
+    """Whether nobody knows which architectures the installed engine has; where none is installed, it has none."""
+    listed, version = view.read("engine.architectures"), view.read("engine.version")
+    return not listed.known and listed.state != "stale" and version.state != "absent"
+
+
+def asked_release(view: View) -> str:
+    """The release that was asked for: by the tag that a person decided on, else as named in the mission; "" for none."""
+    decided = view.intent.extra.get("engine_ref") if view.intent.engine_source in GIT_SOURCES else None
+    for named in (decided, view.intent.extra.get("engine_release")):
+        match = _RELEASE.fullmatch(named.strip()) if isinstance(named, str) else None
+        if match is not None:
+            return match["release"]
+    return ""
+
+
+def release_to_install(view: View) -> str:
+    """The release that an install brings: as asked, else the needed one, or the newest known where what is installed
+    will do already; "" where what it depends on was not read."""
+    asked, need, version = asked_release(view), needed_release(view), installed(view)
+    if asked or need.unsettled:
+        return asked
+    if need.release is None or (version and at_least_version(version, need.release)):
+        plain = version if _RELEASE.fullmatch(version) else ""
+        return max((plain, tables.TABLE_VERSION), key=tables.version_key)
+    return need.release
 
 
 def cited(view: View) -> list[tables.Row | None]:
@@ -69,8 +111,13 @@ def installed(view: View) -> str:
 
 
 def planned_release(view: View) -> str:
-    """The release that will run: the installed one where it will do, else the needed one; "" where neither is known."""
+    """The release that will run: the one that a decided install brings, else the installed one where it will do, else
+    the needed one; "" where that is not known."""
+    if view.intent.engine_source or asked_release(view):
+        return release_to_install(view)
     version, need = installed(view), needed_release(view)
+    if need.unsettled:
+        return ""
     if need.release is None:
         return version
     return version if version and at_least_version(version, need.release) else need.release

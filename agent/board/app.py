@@ -15,26 +15,32 @@ from textual.widgets import DataTable, Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
 from recon.agent.board import rows
-from recon.agent.board.messages import StateChanged
+from recon.agent.board.messages import PanelResized, StateChanged
 from recon.agent.board.screens import ApproveScreen, Choice, DecideScreen, TextScreen, text_width
 from recon.agent.board.session import BoardSession
 from recon.agent.board.style import CSS, HELP
 from recon.agent.model.errors import ReconError
 from recon.agent.model.state import MissionState, TaskState
 from recon.agent.report import why
-from recon.agent.report.clean import clean
+from recon.agent.report.clean import clean, cut
 from recon.agent.report.sections import change_lines
 
 POLL_S: Final = 0.5  # seconds between two looks at whether another process wrote
 REFRESH_S: Final = 15.0  # seconds after which freshness is worked out anew although nobody wrote
 _WIDE: Final = 110  # columns from which the panels stand side by side
-_KEY_WIDE: Final = 48  # columns of the task column
-_KEY_NARROW: Final = 38
 VIA: Final = "board, on a terminal"
 
 
 def _key(task: TaskState) -> str:
     return task.task.key
+
+
+class DetailPanel(VerticalScroll):
+    """The detail panel; tells when the layout has given it another size."""
+
+    def on_resize(self) -> None:
+        """Its text is wrapped for its width."""
+        self.post_message(PanelResized())
 
 
 class BoardApp(App[None]):
@@ -52,6 +58,7 @@ class BoardApp(App[None]):
         Binding("x", "cancel", "cancel"),
         Binding("question_mark", "help", "help", key_display="?"),
         Binding("q", "quit", "quit"),
+        Binding("ctrl+c", "quit", "quit", show=False, priority=True),
     ]
 
     def __init__(self, session: BoardSession, *, confirm_name: Callable[[TaskState], str] = _key) -> None:
@@ -74,24 +81,20 @@ class BoardApp(App[None]):
                 questions = OptionList(id="questions")
                 questions.border_title = "waiting for you"
                 yield questions
-                with VerticalScroll(id="detail-scroll") as scroll:
+                with DetailPanel(id="detail-scroll") as scroll:
                     scroll.border_title = "detail"
                     yield Static(id="detail", markup=False)
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Fills the screen and starts watching."""
-        table = self._table
-        for label, key in (
-            ("status", "status"),
-            ("kind", "kind"),
-            ("task", "task"),
-            ("waits for / result", "note"),
-        ):
-            table.add_column(Text(label), key=key)
-        table.focus()
+        self._table.focus()
         self._reload()
         self._watch()
+
+    @on(PanelResized)
+    def _resized(self) -> None:
+        self._show()
 
     @work(exclusive=True, group="watch")
     async def _watch(self) -> None:
@@ -114,26 +117,36 @@ class BoardApp(App[None]):
     @on(StateChanged)
     def _changed(self, event: StateChanged) -> None:
         self._state = event.state
-        self.query_one("#head", Static).update(
-            Text("\n".join(rows.head(event.state, width=self.size.width)), overflow="ellipsis")
-        )
-        self._fill_tasks(event.state)
-        self._fill_questions(event.state)
+        self._show()
+
+    def _show(self) -> None:
+        state = self._state
+        if state is None or not self.is_running:
+            return
+        head = "\n".join(rows.head(state, width=self.size.width))
+        self.screen_stack[0].query_one("#head", Static).update(Text(head, overflow="ellipsis"))
+        self._fill_tasks(state)
+        self._fill_questions(state)
         self._show_detail()
 
     def _fill_tasks(self, state: MissionState) -> None:
         table = self._table
         at = self._task_key() or rows.first_open(state)
-        key_width = _KEY_WIDE if self.size.width >= _WIDE else _KEY_NARROW
-        table.clear()
         shown = rows.rows(state)
+        key_width, note_width = rows.widths(shown, table.size.width)
+        table.clear(columns=True)
+        for label, columns in (
+            ("status", rows.STATUS_COLUMNS), ("kind", rows.KIND_COLUMNS), ("task", key_width),
+            ("waits for / result", note_width),
+        ):  # fmt: skip
+            table.add_column(Text(label), width=columns)
         for row in shown:
             style = rows.STYLE[row.status]
             cells = (
                 Text(row.status_text, style=style),
                 Text(row.kind, style="dim"),
                 Text(rows.short_key(row.key, key_width)),
-                Text(row.note, style="dim"),
+                Text(cut(row.note, note_width), style="dim"),
             )
             table.add_row(*cells, key=row.key)
         keys = [row.key for row in shown]
@@ -157,11 +170,11 @@ class BoardApp(App[None]):
 
     @property
     def _table(self) -> DataTable[Text]:
-        return self.query_one("#tasks", DataTable)
+        return self.screen_stack[0].query_one("#tasks", DataTable)
 
     @property
     def _questions(self) -> OptionList:
-        return self.query_one("#questions", OptionList)
+        return self.screen_stack[0].query_one("#questions", OptionList)
 
     def _task_key(self) -> str | None:
         table = self._table
@@ -198,10 +211,11 @@ class BoardApp(App[None]):
         key = self._selected()
         if self._state is None or key is None:
             return
-        scroll = self.query_one("#detail-scroll", VerticalScroll)
+        board = self.screen_stack[0]
+        scroll = board.query_one("#detail-scroll", VerticalScroll)
         width = max(scroll.size.width - 2, 30)
         make = rows.question_detail if self._on_questions() else rows.task_detail
-        self.query_one("#detail", Static).update(Text("\n".join(make(self._state, key, width=width))))
+        board.query_one("#detail", Static).update(Text("\n".join(make(self._state, key, width=width))))
 
     # ---- what keys do
 
@@ -224,6 +238,7 @@ class BoardApp(App[None]):
                         because=choice.because,
                         value=choice.value,
                         via=VIA,
+                        shown=unknown.shown,
                     ),
                     f"decided {unknown.planned.key}: {choice.option}; recon resume goes on",
                 )
@@ -266,17 +281,16 @@ class BoardApp(App[None]):
         )
 
     def _approve(self, state: MissionState, task: TaskState, confirm: str) -> None:
-        """Records consent to the change that was shown; takes it back where the change became another one meanwhile."""
+        """Records consent to the change that was shown; refused where it became another one meanwhile."""
         shown = task.rendered.change if task.rendered is not None else None
-        approval = self._session.approve(state.mission, task.task.key, confirm=confirm, via=VIA)
-        if shown is None or approval.change_hash != shown.change_hash:
-            self._session.deny(state.mission, task.task.key, message="the change became another one", via=VIA)
-            raise ReconError(f"{task.task.key} changed while you read it; nothing is approved")
+        self._session.approve(state.mission, task.task.key, confirm=confirm, via=VIA, shown=shown)
 
     def action_retry(self) -> None:
         """Lets the selected task run again."""
         state, key = self._state, self._selected()
-        if state is not None and key is not None:
+        if state is None or key is None or state.task(key) is None:
+            self._say("nothing to retry here: a question is decided (d)" if key else "nothing to retry")
+        else:
             self._do(
                 lambda: self._session.retry(state.mission, key), f"pending again: {key}; recon resume goes on"
             )
@@ -284,7 +298,9 @@ class BoardApp(App[None]):
     def action_cancel(self) -> None:
         """Cancels the selected task."""
         state, key = self._state, self._selected()
-        if state is not None and key is not None:
+        if state is None or key is None or state.task(key) is None:
+            self._say("nothing to cancel here")
+        else:
             self._do(lambda: self._session.cancel(state.mission, key), f"cancelled: {key}")
 
     def action_why(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +13,7 @@ from recon.agent.report.asks import asks
 from recon.agent.report.clean import clean, cut
 from recon.agent.report.sections import banner
 from recon.agent.report.why import blockers_in_short
-from recon.agent.report.words import STATUS_GLYPH, STATUS_WORD, VERDICT_GLYPH
+from recon.agent.report.words import VERDICT_GLYPH, status_glyph, status_word
 
 # Colour repeats what glyph and word say already.
 STYLE: Final[dict[TaskStatus, str]] = {
@@ -20,6 +21,13 @@ STYLE: Final[dict[TaskStatus, str]] = {
     "skipped": "dim", "cancelled": "dim", "interrupted": "yellow", "blocked": "red", "awaiting_decision": "bold yellow",
     "awaiting_approval": "bold yellow",
 }  # fmt: skip
+STATUS_COLUMNS: Final = 16  # "? needs decision"
+KIND_COLUMNS: Final = 6
+_NOTE: Final = 24  # columns that a note keeps where a key would take more than half
+_NARROW: Final = 16  # columns below which neither key nor note says anything
+_FIXED: Final = (
+    STATUS_COLUMNS + KIND_COLUMNS + 4 * 2 + 2
+)  # those two, the space around four cells, the scroll bar
 KIND_WORD: Final = {"recon": "look", "judge": "judge", "act": "change"}
 
 
@@ -32,11 +40,7 @@ class Row:
     status: TaskStatus
     title: str
     note: str
-
-    @property
-    def status_text(self) -> str:
-        """Glyph and word."""
-        return f"{STATUS_GLYPH[self.status]} {STATUS_WORD[self.status]}"
+    status_text: str  # glyph and word
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,16 @@ def _row(item: TaskState) -> Row:
         item.status,
         clean(planned.title, limit=80),
         blockers_in_short(item),
+        f"{status_glyph(item)} {status_word(item)}",
     )
+
+
+def widths(shown: Sequence[Row], width: int) -> tuple[int, int]:
+    """Columns of key and note in a table of `width` columns: a key takes what it needs, up to a good half; the note the rest."""
+    room = max(width - _FIXED, 2 * _NARROW)
+    need = max((len(clean(row.key, limit=400)) for row in shown), default=_NARROW)
+    key = min(max(need, _NARROW), max(min(room * 11 // 20, room - _NOTE), _NARROW))
+    return key, room - key
 
 
 def questions(state: MissionState) -> list[Question]:

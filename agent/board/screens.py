@@ -83,6 +83,7 @@ class DecideScreen(Dialog[Choice]):
             yield OptionList(*self._prompts(), id="options")
             yield Input(placeholder="value", id="value", classes="hidden")
             yield Input(placeholder="because? (Enter records the decision)", id="because")
+            yield Static(id="refused", classes="refused", markup=False)
             yield Static(Text("Up/Down, Enter: choose · Tab: reason · Esc: back"), classes="hint")
 
     def _prompts(self) -> list[Option]:
@@ -129,13 +130,16 @@ class DecideScreen(Dialog[Choice]):
         because = self.query_one("#because", Input).value.strip()
         value = self.query_one("#value", Input).value.strip()
         if not because:
-            self.notify("a decision needs its reason", severity="warning", markup=False)
+            self._say("nothing is recorded yet: a decision needs its reason; type it, then Enter")
             return
         at = self.query_one("#options", OptionList).highlighted
         if not self._unknown.options:
             self.dismiss(Choice(value, "", because))
         elif at is not None:
             self.dismiss(Choice(self._unknown.options[at].id, value if self._needed_value() else "", because))
+
+    def _say(self, text: str) -> None:
+        self.query_one("#refused", Static).update(Text(text))
 
     def _needed_value(self) -> str:
         at = self.query_one("#options", OptionList).highlighted

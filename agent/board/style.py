@@ -23,6 +23,7 @@ Dialog { align: center middle; }
 .dialog VerticalScroll { height: 1fr; }
 .title { text-style: bold; height: auto; }
 .hint { color: $text-muted; height: auto; }
+.refused { color: $warning; height: auto; }
 .hidden { display: none; }
 """
 
@@ -34,7 +35,7 @@ HELP: Final = (
     "w                why: gates, unknowns, findings, evidence, and who can move it on",
     "r                retry a failed or cancelled task",
     "x                cancel a task",
-    "q                leave; whatever runs goes on",
+    "q, Ctrl-C        leave; whatever runs goes on",
     "",
     "The board shows what is stored and follows it twice a second. It starts nothing by itself:",
     "recon resume, here or in another terminal, goes on.",

@@ -24,7 +24,10 @@ app = typer.Typer(
 def recon(
     context: typer.Context,
     db: Annotated[
-        Path, typer.Option("--db", envvar="RECON_DB", help="The state file; one file holds many missions.")
+        Path,
+        typer.Option(
+            "--db", envvar="RECON_DB", help="The state file; one file holds many missions.", readable=False
+        ),
     ] = Path("state.db"),
     version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
 ) -> int:

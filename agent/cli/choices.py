@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import math
 
+from recon.agent.mission.values import check_value
 from recon.agent.model.errors import RefusedError, UsageError
 from recon.agent.model.findings import Option
 from recon.agent.model.missions import Intent
 from recon.agent.model.state import MissionState, TaskState, UnknownState
+from recon.agent.model.tasks import PlannedUnknown
 from recon.agent.report.sections import change_lines
 
 
@@ -25,10 +28,7 @@ def shown_change(task: TaskState) -> str:
     change = task.rendered.change if task.rendered else None
     if change is None:
         return "\n".join(task.rendered.lines) if task.rendered else ""
-    gates = [f"rests on {gate.text}" for gate in task.task.planned.gates]
-    return "\n".join(
-        [f"{task.task.planned.title} ({task.task.planned.effect})", *change_lines(change), *gates]
-    )
+    return "\n".join([f"{task.task.planned.title} ({task.task.planned.effect})", *change_lines(change)])
 
 
 def find_unknown(state: MissionState, key: str) -> UnknownState:
@@ -50,7 +50,12 @@ def find_option(unknown: UnknownState, option: str, value: str) -> Option:
                 f"{unknown.planned.key} is answered by a task, not by a person",
                 hint=f"recon why {unknown.planned.key}",
             )
-        return Option(id=option, title=option)
+        if unknown.planned.domain == "choice":
+            raise RefusedError(
+                f"{unknown.planned.key} has no options yet: {unknown.reason or 'what they rest on is not known'}",
+                hint=f"recon why {unknown.planned.key}",
+            )
+        return Option(id=checked_answer(unknown.planned, option), title=option)
     chosen = known.get(option) or _by_tail(known, option)
     if chosen is None:
         raise UsageError(
@@ -61,13 +66,44 @@ def find_option(unknown: UnknownState, option: str, value: str) -> Option:
         raise UsageError(
             f"option {chosen.id} needs its {chosen.needs_value}", hint=f"{chosen.id}=<{chosen.needs_value}>"
         )
+    if value and not chosen.needs_value:
+        raise UsageError(
+            f"option {chosen.id} takes no value", hint=f"recon decide {unknown.planned.key} {chosen.id}"
+        )
+    if value:
+        check_value(chosen.needs_value, value)
     return chosen
 
 
+def checked_answer(asked: PlannedUnknown, answer: str) -> str:
+    """An answer in a person's words, of the kind that was asked for. Raises UsageError where it is not."""
+    text = " ".join(answer.split())
+    if not text:
+        raise UsageError(f"{asked.key}: an answer is missing")
+    if asked.domain != "number":
+        return text
+    number, _, unit = text.partition(" ")
+    wanted = f"a number of {asked.unit}" if asked.unit else "a number"
+    try:
+        good = math.isfinite(float(number)) and unit in ("", asked.unit or "")
+    except ValueError:
+        good = False
+    if not good:
+        raise UsageError(
+            f"{asked.key}: {text[:80]!r} is not {wanted}", hint=f"12{' ' + asked.unit if asked.unit else ''}"
+        )
+    return f"{number} {asked.unit}" if asked.unit else number
+
+
 def _by_tail(known: dict[str, Option], option: str) -> Option | None:
-    """`ORG/NAME` for `sibling:ORG/NAME`, where only one option ends so."""
-    found = [o for key, o in known.items() if key.partition(":")[2] == option]
-    return found[0] if len(found) == 1 else None
+    """`ORG/NAME` for the option that takes this model, or for `sibling:ORG/NAME`, where only one option does."""
+    for fits in (
+        [o for o in known.values() if o.effects.intent.get("model") == option],
+        [o for key, o in known.items() if key.partition(":")[2] == option],
+    ):
+        if len(fits) == 1:
+            return fits[0]
+    return None
 
 
 def changed_intent(intent: Intent, option: Option, value: str) -> Intent:

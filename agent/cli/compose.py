@@ -7,61 +7,55 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Collection, Iterator
+import uuid
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from recon import __version__
-from recon.agent.api import Definition, Playbook
+from recon.agent.cli import approvals, deciding
 from recon.agent.cli.choices import (
-    changed_intent,
     confirm_name,
-    find_option,
-    find_unknown,
     shown_change,
     similar,
 )
 from recon.agent.cli.identity import who_asks
-from recon.agent.connectors.redact import redact, redact_text
+from recon.agent.cli.plugins import Plugins, load_plugins
+from recon.agent.connectors.redact import redact_text
 from recon.agent.connectors.replay import Bundle, bundle_realm, read_bundle, read_bundle_bytes, write_bundle
 from recon.agent.engine.assemble import active_decisions, assemble
+from recon.agent.engine.consequence import Consequence
 from recon.agent.engine.verdict import exit_code
-from recon.agent.mission import directive_drafts, directive_subject, mission_key
+from recon.agent.mission import directive_drafts, directive_subject, mission_key, with_bindings
 from recon.agent.model.base import Json, canonical_json, sha256_hex
-from recon.agent.model.errors import ConfigError, RefusedError, UsageError
+from recon.agent.model.changes import Change
+from recon.agent.model.errors import RefusedError, UsageError
 from recon.agent.model.findings import Finding, Observation, Raw, Request, make_finding
 from recon.agent.model.missions import Intent, Mission, Revision, Triage
 from recon.agent.model.records import Approval, Decision
 from recon.agent.model.state import MissionState, TaskState
 from recon.agent.model.tasks import Task
 from recon.agent.model.words import Priority, StoredStatus
+from recon.agent.report.standing import RunState
 from recon.agent.runner.evidence import Knowledge
+from recon.agent.runner.host_lock import Locking
 from recon.agent.runner.loop import Loop
 from recon.agent.runner.messages import Message
 from recon.agent.runner.planning import Planner
 from recon.agent.runner.ports import Clock, Options, Registry, Sources
-from recon.agent.runner.process import is_dead, this_process
+from recon.agent.runner.process import is_dead, lives_here, this_process
 from recon.agent.runner.records import load_records, renderer
+from recon.agent.runner.unknowns import note_unknowns
 from recon.agent.store import Store
 
 BUNDLED: Final = "flagship.tar.gz"  # in recon.tasks.recordings
 
 
 def load_registry() -> Registry:
-    """Every installed definition and playbook, ours and plug-ins' alike, by entry point."""
-    definitions: list[Definition] = []
-    for point in sorted(metadata.entry_points(group="recon.tasks"), key=lambda p: p.name):
-        definitions += point.load()()
-    playbooks: list[Playbook] = [
-        point.load() for point in sorted(metadata.entry_points(group="recon.playbooks"), key=lambda p: p.name)
-    ]
-    if not definitions or not playbooks:
-        raise ConfigError(
-            "recon is not installed properly: it finds no task definitions", hint="pip install -e ."
-        )
-    return Registry.of(definitions, playbooks)
+    """Every installed definition and playbook, ours and plug-ins' alike; ConfigError where a plug-in is broken."""
+    return load_plugins().whole()
 
 
 @contextmanager
@@ -76,7 +70,9 @@ class Session:
 
     def __init__(self, store: Store, *, registry: Registry | None = None) -> None:
         self.store = store
-        self.registry = registry or load_registry()
+        plugins = load_plugins() if registry is None else Plugins(registry, {})
+        self.plugins = plugins
+        self.registry = plugins.registry
         self.render = renderer(self.registry)
 
     # ---- looking
@@ -110,6 +106,10 @@ class Session:
             self.current().realm if realm is None else realm, finding.observation_id
         )
         return observation, self.store.blob(observation.stdout_sha)
+
+    def observation(self, id_or_prefix: str) -> Observation:
+        """An observation of the current mission by id or the beginning of it. Raises UsageError for an unknown one."""
+        return self.store.observation(self.current().realm, id_or_prefix)
 
     # ---- beginning
 
@@ -193,7 +193,7 @@ class Session:
         book = self.registry.playbook(playbook)
         subject = directive_subject(self.store.triage(mission.id))
         return self.store.add_revision(
-            mission.id, intent=intent, bindings=book.bindings(intent, subject), playbook=playbook,
+            mission.id, intent=intent, bindings=with_bindings(book.bindings(intent, subject), intent), playbook=playbook,
             playbook_hash=sha256_hex(f"{book.name} {book.version}")[:12], parent_n=parent_n, decision_id=decision_id,
             now=self.now(), actor=who_asks(),
         )  # fmt: skip
@@ -222,16 +222,14 @@ class Session:
                 mission.id, about_key=decision.about_key, option=decision.option, value=decision.value,
                 because=decision.because, by=decision.by, via=decision.via, shown_sha=decision.shown_sha,
                 now=decision.at, from_n=head.n, to_n=head.n + (decision.to_n != decision.from_n),
-                undoes=None if decision.undoes is None else numbers[decision.undoes],
+                undoes=None if decision.undoes is None else numbers[decision.undoes], basis=decision.basis,
             )  # fmt: skip
             if decision.to_n != decision.from_n:
                 intents = {r.n: r.intent for r in map(_revision_row, manifest["revisions"])}
-                self._new_revision(mission, intents[decision.to_n], head, decision_id=made.id)
+                self.new_revision(mission, intents[decision.to_n], head, decision_id=made.id)
         return True
 
-    def _new_revision(
-        self, mission: Mission, intent: Intent, head: Revision, *, decision_id: int
-    ) -> Revision:
+    def new_revision(self, mission: Mission, intent: Intent, head: Revision, *, decision_id: int) -> Revision:
         """Another intent: the mission is planned anew; what the old revision judged shows until it is judged again."""
         revision = self._add_revision(
             mission, intent, playbook=head.playbook, parent_n=head.n, decision_id=decision_id
@@ -246,7 +244,11 @@ class Session:
         self, mission: Mission, *, listen: Callable[[Message], None], hub: str | None = None, pace: float = 0.0,
         concurrency: int = 16,
     ) -> int:  # fmt: skip
-        """Runs or resumes a mission until nothing can go on without a person; returns the exit code."""
+        """Runs or resumes a mission until nothing can go on without a person; returns the exit code.
+
+        ConfigError where a plug-in is broken: what it would have brought might be what holds something up.
+        """
+        self.plugins.whole()
         return asyncio.run(self._run(mission, listen=listen, hub=hub, pace=pace, concurrency=concurrency))
 
     async def _run(
@@ -260,7 +262,7 @@ class Session:
     ) -> int:
         me = this_process()
         now = self.now()
-        self.store.reclaim(now, lambda run: is_dead(run, me))
+        self.store.reclaim(now, lambda run: is_dead(run, me), lives=lambda run: lives_here(run, me))
         row = self.store.start_run(
             mission.id, host=me.host, boot_id=me.boot_id, pid=me.pid, pid_started=me.started, version=__version__,
             now=now,
@@ -272,7 +274,7 @@ class Session:
                 loop = Loop(
                     store=self.store, mission=mission, registry=self.registry, sources=sources,
                     clock=self.clock(mission), options=Options(concurrency=concurrency), listen=listen, run_row=row,
-                    render=self.render,
+                    render=self.render, locking=self._locking(),
                 )  # fmt: skip
                 with _signals(loop.stop):
                     await loop.run()
@@ -284,6 +286,13 @@ class Session:
         finally:
             await sources.close()
             self.store.end_run(row.id, self.now(), code)
+
+    def _locking(self) -> Locking:
+        """How changes lock their host: by an id that this state file got with its first run."""
+        if (state := self.store.setting("state.id")) is None:
+            state = uuid.uuid4().hex
+            self.store.put_setting("state.id", state)
+        return Locking(state=state, by=who_asks())
 
     def clock(self, mission: Mission) -> Clock:
         """Real time; what counts as now for freshness is the bundle's time in a replay."""
@@ -300,13 +309,20 @@ class Session:
         from recon.agent.connectors.router import live_sources
 
         if mission.origin == "live":
-            endpoint = hub or os.environ.get("HF_ENDPOINT")
+            endpoint = self._hub_of(mission, hub)
             host = self.store.revision(mission.id).intent.host
             return live_sources(
                 hub_endpoint=endpoint, hub_token=os.environ.get("HF_TOKEN"), clock=time.time, host=host
             )
         replay = ReplaySource(self._bundle(mission), pace=pace)
         return Router(host=lambda _: replay, hub=replay, web=replay)
+
+    def _hub_of(self, mission: Mission, hub: str | None) -> str | None:
+        """The Hub a mission reads: what --hub says, and said before; else HF_ENDPOINT; None is the public Hub."""
+        key = f"hub:{mission.id}"
+        if hub:
+            self.store.put_setting(key, redact_text(hub))
+        return hub or self.store.setting(key) or os.environ.get("HF_ENDPOINT")
 
     def _bundle(self, mission: Mission) -> Bundle:
         kept_as = self.store.setting(f"bundle:{mission.realm}") or ""
@@ -318,42 +334,53 @@ class Session:
 
     def decide(
         self, mission: Mission, key: str, option: str, *, because: str, value: str = "", via: str = "cli",
-        by: str | None = None,
+        by: str | None = None, shown: str = "",
     ) -> Decision:  # fmt: skip
         """Records a choice; where it changes the intent, the mission gets a new revision and is planned anew.
 
-        Raises UsageError for an unknown question or option, RefusedError where the question is not open to a person.
+        `shown`: the hash of the question that the person read (or its beginning). Raises UsageError for an unknown
+        question or option, RefusedError where the question is not open to a person or is another one by now.
         """
-        state = self.state(mission.id)
-        unknown = find_unknown(state, key)
-        option, _, given = option.partition("=") if not value else (option, "", value)
-        chosen = find_option(unknown, option, given)
-        if not because.strip():
-            raise UsageError("a decision needs its reason", hint='--because "..."')
-        intent = changed_intent(state.revision.intent, chosen, given)
-        shown = "\n".join(
-            (unknown.planned.question, *(f"{o.id}: {o.title}. {o.consequence}" for o in unknown.options))
+        return deciding.decide(
+            self, mission, key, option, because=because, value=value, via=via, by=by, shown=shown
         )
-        from_n = state.revision.n
-        changes = intent != state.revision.intent
-        with self.store.transaction():
-            sha = self.store.keep_blob(redact(shown.encode()))
-            decision = self.store.decide(
-                mission.id, about_key=key, option=chosen.id, value=redact_text(given), because=redact_text(because),
-                by=by or who_asks(), via=via, shown_sha=sha, now=self.now(), from_n=from_n,
-                to_n=from_n + 1 if changes else from_n,
-            )  # fmt: skip
-            if changes:
-                revision = self._add_revision(
-                    mission,
-                    intent,
-                    playbook=state.revision.playbook,
-                    parent_n=from_n,
-                    decision_id=decision.id,
-                )
-                self.store.carry_judgements(mission.id, from_n, revision.n, now=self.now())
-                self._plan(self.store.mission(mission.id), revision)
-        return decision
+
+    def foresee_decision(
+        self, mission: Mission, key: str, option: str, *, value: str = "", shown: str = ""
+    ) -> Consequence:
+        """What that decision would change; nothing is recorded."""
+        return deciding.foresee(
+            self, mission,
+            lambda: self.decide(mission, key, option, because="foreseen", value=value, shown=shown),
+        )  # fmt: skip
+
+    def undo(
+        self, mission: Mission, decision: str, *, because: str, via: str = "cli", by: str | None = None
+    ) -> tuple[Decision, tuple[str, ...]]:
+        """Takes a decision back; refused once an apply that rests on it has begun. See `deciding.undo`."""
+        return deciding.undo(self, mission, decision, because=because, via=via, by=by)
+
+    def foresee_undo(self, mission: Mission, decision: str) -> Consequence:
+        """What taking it back would change; nothing is recorded."""
+        return deciding.foresee(self, mission, lambda: self.undo(mission, decision, because="foreseen"))
+
+    def refresh(self, mission: Mission, named: str | None) -> list[tuple[str, str, bool]]:
+        """Lets facts be read again by the next run. See `deciding.refresh`."""
+        return deciding.refresh(self, mission, named)
+
+    def note_unknowns(self, mission: Mission) -> None:
+        """Writes down which questions changed their status."""
+        note_unknowns(
+            self.store, mission.id, known_now=self.known_now(mission), at=self.now(), actor=who_asks()
+        )
+
+    def unended_runs(self) -> list[RunState]:
+        """The runs of all missions that have not said that they ended, and whether they can be alive."""
+        me = this_process()
+        return [
+            RunState(run, "dead" if is_dead(run, me) else "live" if run.host == me.host else "elsewhere")
+            for run in self.store.live_runs()
+        ]
 
     def _plan(self, mission: Mission, revision: Revision) -> None:
         from recon.agent.engine.assemble import make_view
@@ -369,52 +396,55 @@ class Session:
 
     def approve(
         self, mission: Mission, key: str, *, confirm: str = "", message: str = "", via: str = "cli",
-        by: str | None = None,
+        by: str | None = None, shown: Change | None = None,
     ) -> Approval:  # fmt: skip
-        """Records consent to exactly the change a task renders now. `confirm`: the target's name, for destructive ones."""
-        task = self._task(mission, key)
-        if mission.origin == "replay":
-            raise RefusedError(
-                f"{key}: this is a replay; nothing can be changed in it", hint="recon run --rehearse"
+        """Records consent to exactly the change a task renders now. `confirm`: the target's name, for destructive ones.
+
+        `shown`: the change that the person read; RefusedError says what is different where it is another one now.
+        """
+        with self.store.transaction(durable=True):
+            task = self._task(mission, key)
+            approvals.refuse_unfit(mission, task)
+            approvals.refuse_changed(task, shown)
+            approvals.refuse_unconfirmed(task, [confirm])
+            return approvals.record(
+                self.store, task, "approve", message=message, via=via, by=by, now=self.now()
             )
-        if task.rendered is None or task.rendered.change is None:
-            missing = ", ".join(task.rendered.missing) if task.rendered else "not a change"
-            raise RefusedError(f"{key} cannot be approved yet: {missing}", hint=f"recon why {key}")
-        if task.status not in ("awaiting_approval", "awaiting_decision", "blocked"):
-            raise RefusedError(
-                f"{key} is {task.status}; there is nothing to approve", hint=f"recon show task {key}"
-            )
-        if task.task.planned.effect == "destructive" and confirm != confirm_name(task):
-            raise RefusedError(
-                f"{key} destroys something; its name must be typed", hint=f"--confirm {confirm_name(task)}"
-            )
-        return self._consent(task, "approve", message=message, via=via, by=by)
+
+    def approve_plan(
+        self, mission: Mission, shown: Sequence[approvals.PlanItem], *, confirmed: Collection[str] = (), message: str = "",
+        via: str = "cli", by: str | None = None,
+    ) -> list[Approval]:  # fmt: skip
+        """Records consent to every step of the plan that was shown, or to none of them where one is another one now."""
+        with self.store.transaction(durable=True):
+            return approvals.record_plan(
+                self.store, mission, approvals.plan_items(self.state(mission.id)), shown, confirmed=confirmed,
+                message=message, via=via, by=by, now=self.now(),
+            )  # fmt: skip
 
     def deny(
         self, mission: Mission, key: str, *, message: str = "", via: str = "cli", by: str | None = None
     ) -> Approval:
         """Records a refusal; it stands until somebody approves."""
-        return self._consent(self._task(mission, key), "deny", message=message, via=via, by=by)
-
-    def _consent(
-        self, task: TaskState, verdict: Literal["approve", "deny"], *, message: str, via: str, by: str | None
-    ) -> Approval:
-        change = task.rendered.change if task.rendered else None
-        with self.store.transaction(durable=True):
-            sha = self.store.keep_blob(redact(shown_change(task).encode()))
-            if change is not None:  # its sha256 is the change hash: what an interrupted task goes on with
-                self.store.keep_blob(canonical_json(change.model_dump(mode="json")).encode())
-            return self.store.approve(
-                task.task.id, change_hash=change.change_hash if change else "",
-                exact_hash=change.exact_hash if change else "", shown_sha=sha, verdict=verdict,
-                message=redact_text(message), via=via, by=by or who_asks(), now=self.now(),
-            )  # fmt: skip
+        task = self._task(mission, key)
+        return approvals.record(self.store, task, "deny", message=message, via=via, by=by, now=self.now())
 
     # ---- the todo list
 
     def retry(self, mission: Mission, key: str) -> None:
         """A failed, cancelled or interrupted task becomes pending again."""
         task = self._task(mission, key).task
+        if task.status == "succeeded":
+            again = {"recon": f"recon refresh {key} reads it again", "act": f"recon show task {key}"}
+            raise RefusedError(
+                f"{key} has succeeded: there is nothing to retry",
+                hint=again.get(task.planned.kind, "recon refresh FACT reads again what it judges"),
+            )
+        if task.status in ("pending", "interrupted", "running"):
+            raise RefusedError(
+                f"{key} has not failed (it is {task.status}): there is nothing to retry",
+                hint=f"recon why {key}",
+            )
         self._move(task, {"failed", "cancelled", "skipped"}, "pending", {"cause": "retry"})
 
     def cancel(self, mission: Mission, key: str) -> None:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from recon.agent.api import View
-from recon.agent.mission import directive_drafts, directive_subject, sentence
+from recon.agent.mission import (
+    Ground,
+    directive_drafts,
+    directive_subject,
+    sentence,
+    with_additions,
+    with_bindings,
+)
 from recon.agent.model.base import Json
 from recon.agent.model.findings import make_finding
 from recon.agent.model.missions import Triage
@@ -13,10 +20,16 @@ from recon.agent.report.words import value_text
 
 
 def plan_of(triage: Triage) -> Plan:
-    """The first todo list: what the playbook plans when nothing is known but the directive."""
-    from recon.agent.cli.compose import load_registry
+    """The first todo list: what playbook and mission file plan when nothing is known but the directive."""
+    return with_additions(ground_of(triage).plan, triage.intent)
 
-    book = load_registry().playbook(triage.playbook)
+
+def ground_of(triage: Triage) -> Ground:
+    """What the playbook alone plans when nothing is known, its roles, and what findings may add to it."""
+    from recon.agent.cli.plugins import load_plugins
+
+    registry = load_plugins().whole()
+    book = registry.playbook(triage.playbook)
     subject = directive_subject(triage)
     claims = [
         make_finding(
@@ -25,8 +38,10 @@ def plan_of(triage: Triage) -> Plan:
         )
         for draft in directive_drafts(triage)
     ]  # fmt: skip
-    view = View.of(claims, bindings=book.bindings(triage.intent, subject), intent=triage.intent, now=0.0)
-    return book.plan(triage.intent, view)
+    bound = with_bindings(book.bindings(triage.intent, subject), triage.intent)
+    view = View.of(claims, bindings=bound, intent=triage.intent, now=0.0)
+    plan = registry.plan(triage.playbook, triage.intent, view)
+    return Ground(plan=plan, roles=frozenset(bound), brings=tuple(getattr(book, "brings", ())))
 
 
 def preview(triage: Triage, *, width: int) -> list[str]:
@@ -34,7 +49,7 @@ def preview(triage: Triage, *, width: int) -> list[str]:
     plan = plan_of(triage)
     out = wrap(clean(sentence(triage.intent)), width)
     out += ["", "intent"]
-    for name, value in triage.intent.model_dump(mode="json", exclude_defaults=True).items():
+    for name, value in _shown_intent(triage).items():
         out += wrap(value_text(value), width, first=f"  {name:<16} ")
     out += ["", "claims (not proved yet)", *_claims(triage, width)] if triage.claims else []
     if triage.unplaced:
@@ -49,6 +64,13 @@ def preview(triage: Triage, *, width: int) -> list[str]:
             cut(f"  · {task.kind:<5} {task.priority:<6} {clean(task.key)}  {clean(task.title)}", width)
         )
     return out
+
+
+def _shown_intent(triage: Triage) -> dict[str, Json]:
+    """The intent without what the mission file brought: that is in the todo list."""
+    shown: dict[str, Json] = triage.intent.model_dump(mode="json", exclude_defaults=True)
+    extra = {name: value for name, value in shown.pop("extra", {}).items() if name != "additions"}
+    return {**shown, "extra": extra} if extra else shown
 
 
 def preview_json(triage: Triage) -> dict[str, Json]:

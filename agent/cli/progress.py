@@ -19,6 +19,9 @@ from recon.agent.report.words import added_text, seconds_text
 from recon.agent.runner.messages import (
     Message,
     MissionChanged,
+    ReadAgain,
+    Reopened,
+    TakenOver,
     TaskEnded,
     TaskProgress,
     TasksAdded,
@@ -70,8 +73,22 @@ def plain_line(message: Message) -> None:
             output.note(*(cut(f"+ {clean(key)}  {added_text(because)}", _PLAIN) for key in keys))
         case Waiting(reason=reason):
             output.note(cut(f"… {clean(reason)}", _PLAIN))
+        case ReadAgain() | TakenOver() | Reopened():
+            output.note(cut(news_text(message, now=time.time()), _PLAIN))
         case TaskStarted() | TaskProgress() | MissionChanged():
             pass
+
+
+def news_text(message: ReadAgain | TakenOver | Reopened, *, now: float) -> str:
+    """What is said of a fact that is read again, one that is not, and a question that is open again."""
+    match message:
+        case ReadAgain(key=key, because=because):
+            return f"↻ {clean(key)}  read again: {clean(because)}"
+        case Reopened(key=key, status=status, reason=reason):
+            return f"? {clean(key)}  {clean(status)} again: {clean(reason)}"
+        case TakenOver(key=key, mission_id=mission_id, read_at=read_at):
+            ago = seconds_text(max(0.0, now - read_at))
+            return f"= {clean(key)}  taken over from mission {clean(mission_id)}, read {ago} ago"
 
 
 @dataclasses.dataclass
@@ -98,7 +115,7 @@ class Running:
                 self.failed += status == "failed"
             case Waiting(reason=reason):
                 self.waiting = clean(reason)
-            case TasksAdded() | MissionChanged():
+            case TasksAdded() | MissionChanged() | ReadAgain() | TakenOver() | Reopened():
                 pass
 
     def rows(self, *, now: float, width: int) -> list[str]:
@@ -132,7 +149,9 @@ def _live() -> Iterator[Listener]:
 
         def listen(message: Message) -> None:
             running.take(message, now=time.monotonic())
-            if isinstance(message, TaskEnded) and message.status == "failed":
+            if isinstance(message, (ReadAgain, TakenOver, Reopened)):
+                live.console.print(Text(cut(news_text(message, now=time.time()), console.width - 1)))
+            elif isinstance(message, TaskEnded) and message.status == "failed":
                 live.console.print(
                     Text(cut(f"✗ {clean(message.key)}  {clean(message.summary)}", console.width - 1))
                 )

@@ -44,9 +44,15 @@ class Executor(Protocol):
     """Carries out steps of an approved change. Not allow-listed, but argument vectors only."""
 
     async def execute(
-        self, argv: Sequence[str], *, timeout_s: float, cwd: str = "", log: Log | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        cwd: str = "",
+        log: Log | None = None,
+        stdin: bytes = b"",
     ) -> CommandResult:
-        """Runs one command to its end, each output line to `log` (redacted) as it comes.
+        """Runs one command to its end, each output line to `log` (redacted) as it comes. `stdin`: what it reads.
 
         On timeout and on cancellation the command's process group is ended. Raises ReachError where the host is gone.
         """

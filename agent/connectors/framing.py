@@ -42,18 +42,21 @@ class Framed:
         return self._before
 
 
-def command_line(argv: Sequence[str], *, mark: str, limit_s: float, cwd: str = "") -> str:
+def command_line(
+    argv: Sequence[str], *, mark: str, limit_s: float, cwd: str = "", reads: bool = False
+) -> str:
     """The one string sshd hands to the login shell, whatever shell that is.
 
     It says its process id on both streams, then becomes `timeout` with the command: `timeout` ends the whole process
-    group, and keeps doing so when the connection is gone.
+    group, and keeps doing so when the connection is gone. `reads`: the command gets what is sent to it.
     """
     env = "; ".join(f"export {name}={shlex.quote(value)}" for name, value in ENV.items())
     say = f"printf '\\n%s %s\\n' {mark} $$"
     steps = [say, f"{say} >&2", f'PATH="$PATH:{EXTRA_PATH}"', "export PATH", env]
     if cwd:
         steps.append(f"cd -- {shlex.quote(cwd)} || exit 126")
-    steps.append(f"exec timeout -k {KILL_AFTER_S} {limit_s:g} {quoted(real_argv(argv))} </dev/null")
+    source = "" if reads else " </dev/null"
+    steps.append(f"exec timeout -k {KILL_AFTER_S} {limit_s:g} {quoted(real_argv(argv))}{source}")
     return f"exec /bin/sh -c {shlex.quote('; '.join(steps))}"
 
 

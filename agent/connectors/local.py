@@ -66,13 +66,19 @@ class LocalSource:
         )  # fmt: skip
 
     async def execute(
-        self, argv: Sequence[str], *, timeout_s: float, cwd: str = "", log: Log | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        cwd: str = "",
+        log: Log | None = None,
+        stdin: bytes = b"",
     ) -> CommandResult:
         """Runs one step of an approved change; its process group does not outlive a timeout or a cancellation."""
         if not argv:
             raise HostError("an empty command", target="localhost", operation="execute")
         out, err = LineLog(log, _OUTPUT_CAP), LineLog(log, _OUTPUT_CAP)
-        code, timed_out = await self._run(argv, out.add, err.add, timeout_s=timeout_s, cwd=cwd)
+        code, timed_out = await self._run(argv, out.add, err.add, timeout_s=timeout_s, cwd=cwd, stdin=stdin)
         return CommandResult(code, out.finish(), err.finish(), timed_out)
 
     async def close(self) -> None:
@@ -92,11 +98,12 @@ class LocalSource:
 
     async def _run(
         self, argv: Sequence[str], out: _Sink, err: _Sink, *, timeout_s: float, cwd: str = "",
-        total: _Count = lambda: 0,
+        total: _Count = lambda: 0, stdin: bytes = b"",
     ) -> tuple[int | None, bool]:  # fmt: skip
+        reads = asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL
         try:
             process = await asyncio.create_subprocess_exec(
-                *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+                *argv, stdin=reads, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
                 cwd=cwd or None, env=self._env, start_new_session=True,
             )  # fmt: skip
         except FileNotFoundError:
@@ -112,6 +119,7 @@ class LocalSource:
         readers = [
             asyncio.create_task(_pump(process.stdout, out, process, total)),
             asyncio.create_task(_pump(process.stderr, err, process, total)),
+            asyncio.create_task(_feed(process.stdin, stdin)),
         ]
         well = False
         try:
@@ -159,6 +167,15 @@ async def _pump(
         sink(data)
         if total() > RUNAWAY_BYTES:
             _signal_group(process, signal.SIGKILL)
+
+
+async def _feed(stream: asyncio.StreamWriter | None, data: bytes) -> None:
+    if stream is None:
+        return
+    with suppress(BrokenPipeError, ConnectionResetError):  # it ended without reading everything
+        stream.write(data)
+        await stream.drain()
+    stream.close()
 
 
 def _signal_group(process: asyncio.subprocess.Process, number: signal.Signals) -> None:

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from recon.agent.connectors.redact import redact
 from recon.agent.model.base import Json, canonical_json, sha256_hex
 from recon.agent.model.errors import MissionError, UsageError
-from recon.agent.model.findings import Observation, Raw, Request
+from recon.agent.model.findings import Observation, Raw, Request, reach_error
 
 FORMAT: Final = "recon-bundle/1"
 _MANIFEST: Final = "manifest.json"
@@ -282,7 +282,7 @@ class ReplaySource:
             self._answers[observation.request.identity()] = observation
 
     async def fetch(self, request: Request) -> Raw:
-        """The recorded answer with its recorded time, origin and outcome."""
+        """The recorded answer with its recorded time, origin and outcome. Raises ReachError where that was the outcome."""
         held = self._answers.get(request.identity())
         if held is None:
             return Raw(state="lost", reason="not recorded")
@@ -291,12 +291,15 @@ class ReplaySource:
         # A bundle from elsewhere may hold what ours never would; redacted bytes come out as they are. Tensor headers are
         # names and numbers, and by far the most bytes.
         hide = _as_it_is if request.probe == "hub.header" else redact
-        return Raw(
+        raw = Raw(
             state=held.state, exit_code=held.exit_code, stdout=hide(self._blobs.get(held.stdout_sha, b"")),
             stderr=hide(self._blobs.get(held.stderr_sha, b"")), truncated=held.truncated, reason=held.reason, revision=held.revision,
             duration_s=held.duration_s, origin=held.origin, observed_at=held.observed_at,
             host_boot_id=held.host_boot_id,
         )  # fmt: skip
+        if (error := reach_error(raw)) is not None:
+            raise error
+        return raw
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -80,7 +80,8 @@ class Sources:
             raise _no_source("host", host)
         if not isinstance(source, Executor):
             raise RefusedError(
-                f"{host} is recorded evidence: nothing can be changed on it", hint="recon run --rehearse"
+                f"{host} is recorded evidence: nothing can be changed on it",
+                hint="recon run ORG/MODEL HOST plans the same for a real host",
             )
         return source
 

@@ -87,7 +87,13 @@ class SshSource:
         return await self._fetch(request)
 
     async def execute(
-        self, argv: Sequence[str], *, timeout_s: float, cwd: str = "", log: Log | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        cwd: str = "",
+        log: Log | None = None,
+        stdin: bytes = b"",
     ) -> CommandResult:
         """Runs one step of an approved change. It ends on the host too when it times out or is cancelled here."""
         if not argv:
@@ -96,7 +102,7 @@ class SshSource:
         session = _Session(self._where, out.add, err.add)
         async with self._slots:
             connection = await self._connect()
-            code, late = await session.run(connection, argv, limit_s=timeout_s, cwd=cwd)
+            code, late = await session.run(connection, argv, limit_s=timeout_s, cwd=cwd, stdin=stdin)
         if code is None and not late:
             raise lost(self._where, operation="execute")
         return CommandResult(None if late else code, out.finish(), err.finish(), late)
@@ -265,16 +271,25 @@ class _Session:
         self._total = total
 
     async def run(
-        self, connection: asyncssh.SSHClientConnection, argv: Sequence[str], *, limit_s: float, cwd: str = ""
+        self,
+        connection: asyncssh.SSHClientConnection,
+        argv: Sequence[str],
+        *,
+        limit_s: float,
+        cwd: str = "",
+        stdin: bytes = b"",
     ) -> tuple[int | None, bool]:
         """(exit code, timed out). The code is None where the connection ended first. Raises HostError without a session."""
-        line = command_line(argv, mark=self._mark, limit_s=limit_s, cwd=cwd)
+        line = command_line(argv, mark=self._mark, limit_s=limit_s, cwd=cwd, reads=bool(stdin))
         begun = time.monotonic()
         process: asyncssh.SSHClientProcess[bytes] | None = None
         over = False
         try:
             async with asyncio.timeout(limit_s + KILL_AFTER_S + _SLACK_S):
-                process = await self._open(connection, line)
+                process = await self._open(connection, line, reads=bool(stdin))
+                if stdin:
+                    process.stdin.write(stdin)
+                    process.stdin.write_eof()
                 await self._pump_both(process)
             over = True
             code = _code(process)
@@ -293,11 +308,12 @@ class _Session:
         return code, late
 
     async def _open(
-        self, connection: asyncssh.SSHClientConnection, line: str
+        self, connection: asyncssh.SSHClientConnection, line: str, *, reads: bool = False
     ) -> asyncssh.SSHClientProcess[bytes]:
         for attempt in range(1, _OPEN_TRIES + 1):
             try:
-                return await connection.create_process(line, encoding=None, stdin=asyncssh.DEVNULL)
+                source = asyncssh.PIPE if reads else asyncssh.DEVNULL
+                return await connection.create_process(line, encoding=None, stdin=source)
             except asyncssh.ChannelOpenError as error:
                 if attempt == _OPEN_TRIES or connection.is_closed():
                     if connection.is_closed():

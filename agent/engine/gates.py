@@ -111,7 +111,7 @@ def _truth(node: ast.expr, env: _Env) -> Result:
         case ast.Call(func=ast.Name(id=name), args=args) if name in KEY_CALLS:
             return _key_call(name, [str(a.value) for a in args if isinstance(a, ast.Constant)], env.view)
         case ast.Call(func=ast.Name(id=name), args=args) if name in PATH_CALLS:
-            return _path_call(name, env.view.read(path_of(args[0]) or ""))
+            return _path_call(name, env.view.read(path_of(args[0]) or ""), env.min_level)
         case _:
             value = _value(node, env)
             if value.bad is not None:
@@ -143,8 +143,11 @@ def _key_call(name: str, args: Sequence[str], view: View) -> Result:
     key = args[0]
     if name == "decided":
         decision = view.decided(key)
-        ok = decision is not None and (len(args) == 1 or decision.option in args[1:])
+        void = view.void.get(key, "")
+        ok = decision is not None and not void and (len(args) == 1 or decision.option in args[1:])
         reason = "is not decided" if decision is None else f"is decided as {decision.option}"
+        if decision is not None and void:
+            reason = f"was decided as {decision.option}, but {void}"
     elif name == "answered":
         ok = key in view.answered_keys
         reason = "is answered" if ok else "is not answered"
@@ -156,22 +159,29 @@ def _key_call(name: str, args: Sequence[str], view: View) -> Result:
     return Result("true" if ok else "false", (key,), (f"{key} {reason}",))
 
 
-def _path_call(name: str, read: Read) -> Result:
+def _path_call(name: str, read: Read, min_level: Level) -> Result:
+    """`known`, `absent`, `fresh`, `proved`: what was not read, or could not be, is neither true nor false."""
     refs = (read.path,)
-    open_states: dict[str, Truth] = {"missing": "unknown", "stale": "stale", "error": "error"}
-    if name == "known" and read.state in ("known", "unknown", "absent"):
-        return Result("true" if read.known else "false", refs, (f"{read.path} is {read.state}",))
-    if name == "fresh" and read.state != "missing" and read.state != "error":
-        return Result(
-            "false" if read.state == "stale" else "true", refs, (f"{read.path}: {read.reason or 'fresh'}",)
-        )
-    if name == "absent" and read.state in ("known", "absent"):
-        return Result("true" if read.state == "absent" else "false", refs, (f"{read.path} is {read.state}",))
-    if name == "proved" and read.known:
+    reason = read.reason or f"{read.path} is {read.state}"
+    if name == "fresh" and read.state == "stale":
+        return Result("false", refs, (f"{read.path}: {reason}",))
+    if read.state not in ("known", "absent"):
+        open_states: dict[str, Truth] = {"stale": "stale", "error": "error"}
+        return Result(open_states.get(read.state, "unknown"), refs, (reason,))
+    if name == "proved" and read.state == "known":
         return Result("true" if read.level == "proved" else "false", refs, (f"{read.path} is {read.level}",))
-    return Result(
-        open_states.get(read.state, "unknown"), refs, (read.reason or f"{read.path} is {read.state}",)
-    )
+    if weak := _too_weak(read, min_level):
+        return Result("unknown", refs, (weak,))
+    holds = {"known": read.known, "absent": read.state == "absent", "fresh": True, "proved": False}[name]
+    return Result("true" if holds else "false", refs, (f"{read.path} is {read.state}",))
+
+
+def _too_weak(read: Read, min_level: Level) -> str:
+    """Why a reading is not proof enough; the directive's own words (role `mission`) always are."""
+    of_directive = read.path.startswith(("mission.", "mission["))
+    if read.level is None or of_directive or at_least(read.level, min_level):
+        return ""
+    return f"{read.path} is only {read.level}, {min_level} is needed"
 
 
 def _compare(node: ast.Compare, env: _Env) -> Result:
@@ -243,10 +253,8 @@ def _path_value(path: str, env: _Env) -> _Value:
         truths: dict[str, Truth] = {"stale": "stale", "error": "error"}
         reason = f"{path}: {read.reason or read.state}"
         return _Value(text=path, refs=refs, bad=Result(truths.get(read.state, "unknown"), refs, (reason,)))
-    of_directive = path.startswith(("mission.", "mission["))
-    if read.level is not None and not of_directive and not at_least(read.level, env.min_level):
-        reason = f"{path} is only {read.level}, {env.min_level} is needed"
-        return _Value(text=path, refs=refs, bad=Result("unknown", refs, (reason,)))
+    if weak := _too_weak(read, env.min_level):
+        return _Value(text=path, refs=refs, bad=Result("unknown", refs, (weak,)))
     return _Value(read.value, read.unit, path, refs)
 
 

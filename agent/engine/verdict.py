@@ -74,7 +74,7 @@ def verdict_line(
 def exit_code(verdict: MissionVerdict, tasks: Sequence[TaskState]) -> int:
     """4 where something required could not be reached, else 1 where a task failed, else 3 while a person is waited
     for, else 0 (also a finished `no_go`)."""
-    failed = [t for t in tasks if t.status == "failed"]
+    failed = [t for t in tasks if t.status == "failed" and t.task.planned.required]
     if any((t.error or {}).get("kind") == "reach" for t in failed):
         return 4
     if failed:

@@ -22,6 +22,8 @@ Step: TypeAlias = str | int
 
 _TOKEN = re.compile(r"""\.?([A-Za-z_][A-Za-z0-9_]*)|\[(?:"([^"]*)"|'([^']*)'|(-?\d+))\]""")
 _AT = " @ "  # joins a path and the subject it was read on, where the role was bound to another one
+_CLOCKS_APART_S = 60.0  # how far the clocks of two machines that share a state may differ
+_OF = " of "  # joins a name and the subject it is read on, in what a finding holds for
 _UNIT_SUFFIXES: tuple[tuple[str, str], ...] = (
     ("_bytes", "bytes"),
     ("_mib", "MiB"),
@@ -72,6 +74,7 @@ class View:
     intent: Intent
     now: float
     decisions: Mapping[str, Decision] = field(default_factory=dict)
+    void: Mapping[str, str] = field(default_factory=dict)  # decisions that do not hold any more, and why
     answered_keys: frozenset[str] = frozenset()
     done_keys: frozenset[str] = frozenset()
     seen: dict[str, str] = field(default_factory=dict)  # what was read -> finding id or marker
@@ -98,7 +101,7 @@ class View:
     def tracking(self) -> View:
         """The same view with an empty record of reads."""
         return View(
-            bindings=self.bindings, intent=self.intent, now=self.now, decisions=self.decisions,
+            bindings=self.bindings, intent=self.intent, now=self.now, decisions=self.decisions, void=self.void,
             answered_keys=self.answered_keys, done_keys=self.done_keys, _index=self._index,
         )  # fmt: skip
 
@@ -130,6 +133,9 @@ class View:
             kind, _, rest = key.partition(":")
             path, _, subject = key.partition(_AT)
             if kind == "revision":  # which revision was judged; the runner looks at it itself
+                continue
+            if kind in ("answered", "done"):
+                again.seen[key] = str(rest in (self.done_keys if kind == "done" else self.answered_keys))
                 continue
             if kind == "decision":
                 again.decided(rest)
@@ -164,16 +170,47 @@ class View:
         """Every latest finding, in order of subject and name."""
         return [self._index[s][n] for s in sorted(self._index) for n in sorted(self._index[s])]
 
+    def any_finding(self) -> bool:
+        """Whether anything is known at all."""
+        return bool(self._index)
+
     def why_stale(self, finding: Finding) -> str:
         """Why a finding may not be believed any more; "" while it may."""
         if finding.lifetime_s is not None and self.now - finding.observed_at > finding.lifetime_s:
             age = self.now - finding.observed_at
             return f"read {_age(age)} ago, holds for {_age(finding.lifetime_s)}"
+        if finding.lifetime_s is not None and finding.observed_at - self.now > _CLOCKS_APART_S:
+            return f"read {_age(finding.observed_at - self.now)} in the future: a clock was set back"
+        return self.why_invalid(finding)
+
+    def why_invalid(self, finding: Finding) -> str:
+        """Why a finding ended with something it depends on: another boot, another main pid; "" where nothing did.
+
+        An identity that is not there any more (a service that was stopped) has not become another one.
+        """
         for name, value in finding.valid_while:
-            current = self._index.get(finding.subject, {}).get(name)
-            if current is not None and current.outcome == "known" and str(current.value) != value:
-                return f"{name} changed from {value} to {current.value}"
+            current = self._identity(finding.subject, name)
+            if current not in (None, value):
+                return f"{name} changed from {value} to {current}"
         return ""
+
+    def _identity(self, subject: str, name: str) -> str | None:
+        """What `name`, or `name.part of SUBJECT`, is now."""
+        path, _, elsewhere = name.partition(_OF)
+        head, _, part = path.partition(".")
+        about = self.resolve(elsewhere) if elsewhere else subject
+        current = self._of_subject(about, path) or self._of_subject(about, head)
+        if current is None or current.outcome != "known":
+            return None
+        value = current.value
+        if current.name != path:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return None if value is None else str(value)
+
+    def _of_subject(self, subject: str, name: str) -> Finding | None:
+        """A finding of a subject; a part of one (`host:NAME#part`) shares those of the whole."""
+        whole = subject.partition("#")[0]
+        return self._index.get(subject, {}).get(name) or self._index.get(whole, {}).get(name)
 
     def read(self, path: str) -> Read:
         """Looks a path up. Never raises for missing data; a malformed path is state `error`."""

@@ -15,6 +15,8 @@ from recon.agent.model.base import Json
 from recon.agent.model.errors import MissionError
 from recon.agent.model.missions import Triage
 
+_SHORT: Final = 3  # words of an argument that is shown whole
+_LONG: Final = 80  # characters of a text that is no longer shown whole
 _PREPOSITIONS: Final = frozenset({"on", "auf", "at"})
 
 
@@ -35,10 +37,25 @@ def read_arguments(
         )
     short = _short_form(words, vocabulary)
     if short is None:
-        return triage(text, vocabulary, overrides=given)
+        return _read(text, words, vocabulary, given)
     model, host, rest = short
-    read = triage(rest, vocabulary, overrides={"model": model, "host": host, **given})
+    read = _read(rest, words[1:], vocabulary, {"model": model, "host": host, **given})
     return read.model_copy(update={"text": text})
+
+
+def _read(text: str, words: Sequence[str], vocabulary: Vocabulary, given: Mapping[str, Json]) -> Triage:
+    """The text read; where it says nothing at all, it found no place as a whole, little words too."""
+    read = triage(text, vocabulary, overrides=given)
+    nothing = triage("", vocabulary, overrides=given)
+    if text and (read.intent, read.claims) == (nothing.intent, nothing.claims):
+        return read.model_copy(update={"unplaced": read.unplaced if len(text) > _LONG else (text,)})
+    return read.model_copy(update={"unplaced": _whole(read.unplaced, words)})
+
+
+def _whole(unplaced: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
+    """What found no place, each piece as the whole argument it was typed in where that is a short one."""
+    short = [word for word in words if 1 < len(word.split()) <= _SHORT]
+    return tuple(dict.fromkeys(next((w for w in short if piece in w), piece) for piece in unplaced))
 
 
 def _short_form(words: list[str], vocabulary: Vocabulary) -> tuple[str, str | None, str] | None:

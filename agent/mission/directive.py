@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from recon.agent.mission import language
+from recon.agent.mission.asking import only_asks
 from recon.agent.mission.engines import EngineWords, read_engine
 from recon.agent.mission.flags import Overrides, read_overrides
 from recon.agent.mission.formats import read_format
@@ -22,6 +23,7 @@ from recon.agent.model.missions import Claim, Intent, Triage, Wish
 # Where only "don't ..." is said, everything else is asked for; these come only where asked for or found to be needed.
 _ON_DEMAND: Final = frozenset({"stop", "port"})
 _DEFAULT_ENGINE: Final = "sglang"
+CHECK: Final = "check"
 
 
 def triage(text: str, vocabulary: Vocabulary, *, overrides: Mapping[str, Json] | None = None) -> Triage:
@@ -33,11 +35,20 @@ def triage(text: str, vocabulary: Vocabulary, *, overrides: Mapping[str, Json] |
     given = read_overrides(overrides or {}, vocabulary)
     reading, read = read_directive(text, vocabulary, given)
     intent = given.applied(read)
+    playbook = given.playbook or _playbook(reading, intent, vocabulary)
+    if playbook == CHECK:  # nothing is to be done: what the words would do is what is asked about
+        intent = intent.model_copy(update={"verbs": (), "extra": {**intent.extra, "check_only": True}})
     claims = (*reading.claims, *_layout_claims(read), *_overruled(read, intent, given))
-    playbook = given.playbook or vocabulary.playbooks.get(intent.layout.mode, "deploy")
     return Triage(
         text=reading.text, intent=intent, claims=claims, unplaced=reading.unplaced(), playbook=playbook
     )
+
+
+def _playbook(reading: Reading, intent: Intent, vocabulary: Vocabulary) -> str:
+    """The playbook of a directive: `check` where it only asks, else the one of its layout."""
+    if CHECK in vocabulary.playbooks and intent.model and only_asks(reading):
+        return vocabulary.playbooks[CHECK]
+    return vocabulary.playbooks.get(intent.layout.mode, "deploy")
 
 
 def read_directive(text: str, vocabulary: Vocabulary, given: Overrides) -> tuple[Reading, Intent]:

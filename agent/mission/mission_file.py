@@ -3,41 +3,58 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field, PrivateAttr, StringConstraints, ValidationError, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import Field, PrivateAttr, StringConstraints, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from recon.agent.mission.additions import KEY
 from recon.agent.mission.directive import triage
+from recon.agent.mission.own_checks import Rules, check_own
+from recon.agent.mission.own_parts import (
+    Additions,
+    Directory,
+    FactId,
+    FileCommand,
+    FileCsv,
+    FileEffects,
+    FileFact,
+    FileGate,
+    FileKeyValue,
+    FileLook,
+    FileOption,
+    FileParser,
+    FileRegex,
+    FileTask,
+    FileUnknown,
+    Key,
+    Part,
+    Text,
+)
 from recon.agent.mission.sentence import sentence
 from recon.agent.mission.strict_yaml import Document, Path, read_yaml
 from recon.agent.mission.vocabulary import Vocabulary
 from recon.agent.model.base import Frozen, Json
 from recon.agent.model.errors import MissionError, UsageError
 from recon.agent.model.missions import Triage
-from recon.agent.model.words import Answerer, Level, Priority, Strength
+from recon.agent.model.words import Strength
 
 FORMAT: Final = "recon.mission/1"
+NO_PLAYBOOK: Final = "none"
 _SHOWN_ERRORS: Final = 5
-_Text: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 _Count: TypeAlias = Annotated[int, Field(ge=1, le=1024)]
-_Key: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.\[\]/@-]{0,159}$")]
 
 
-class _Part(Frozen):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class FileWish(_Part):
+class FileWish(Part):
     """The wanted format of the weights and how strong the wish is."""
 
-    value: _Text
+    value: Text
     strength: Strength = "must"
 
 
-class FileLayout(_Part):
+class FileLayout(Part):
     """How the engine is spread over GPUs; counts are GPUs."""
 
     mode: Literal["pd", "single"] | None = None
@@ -58,71 +75,55 @@ class FileLayout(_Part):
         return self
 
 
-class FileIntent(_Part):
+class FileIntent(Part):
     """The typed intent."""
 
-    model: _Text | None = None
-    revision: _Text | None = None
-    host: _Text | None = None
-    engine: _Text | None = None
+    model: Text | None = None
+    revision: Text | None = None
+    host: Text | None = None
+    engine: Text | None = None
     engine_source: Literal["venv-update", "venv-wheel", "git-ref", "git-prs"] | None = None
-    wanted_format: FileWish | _Text | None = None
+    wanted_format: FileWish | Text | None = None
     layout: FileLayout | None = None
-    verbs: list[_Text] | None = None
-    docs: list[_Text] | None = None
-    target_dir: Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f]*$")] | None = None
-    transfer_backend: _Text | None = None
+    verbs: list[Text] | None = None
+    docs: list[Text] | None = None
+    target_dir: Directory | None = None
+    transfer_backend: Text | None = None
     extra: dict[str, Json] | None = None
 
 
-class FileFact(_Part):
-    """A read-only question to the host and the parser that reads its answer. The host connector checks the command."""
-
-    argv: Annotated[list[_Text], Field(min_length=1, max_length=64)]
-    parser: _Text
-
-
-class FileTask(_Part):
-    """A todo item for a person or an agent."""
-
-    title: _Text
-    priority: Priority = "medium"
-    needs: list[_Key] = Field(default_factory=list)
-
-
-class FileUnknown(_Part):
-    """A question of the mission's own."""
-
-    question: _Text
-    who: Answerer = "person"
-    required: bool = True
-    min_level: Level = "proved"
-    answered_by: _Text | None = None  # role.name[key]
-
-
-class FileGate(_Part):
-    """A predicate in front of a task, and the same in words."""
-
-    text: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
-    words: str = ""
-
-
-class MissionFile(_Part):
+class MissionFile(Part):
     """A mission file. `directive` is read like one given on the command line; `intent` wins over its words."""
 
     mission: Literal["recon.mission/1"]
+    title: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     directive: str | None = None
     intent: FileIntent = FileIntent()
-    playbook: _Text | None = None
-    facts: dict[_Key, FileFact] = Field(default_factory=dict)
-    tasks: dict[_Key, FileTask] = Field(default_factory=dict)
-    unknowns: dict[_Key, FileUnknown] = Field(default_factory=dict)
-    gates: dict[_Key, list[FileGate]] = Field(default_factory=dict)
+    playbook: Text | None = None
+    facts: dict[FactId, FileFact] = Field(default_factory=dict)
+    tasks: dict[Key, FileTask] = Field(default_factory=dict)
+    unknowns: dict[Key, FileUnknown] = Field(default_factory=dict)
+    gates: dict[Key, list[FileGate]] = Field(default_factory=dict)
     _document: Document = PrivateAttr(default_factory=lambda: Document("mission"))
+
+    def place(self, path: Path) -> str:
+        """The same for a path as one value."""
+        return self._document.where(path)
 
     def where(self, *path: str | int) -> str:
         """`FILE:LINE:COLUMN` of a value."""
         return self._document.where(path)
+
+    @property
+    def own(self) -> Additions:
+        """What the file brings of its own."""
+        return Additions(
+            title=self.title or "",
+            facts=self.facts,
+            tasks=self.tasks,
+            unknowns=self.unknowns,
+            gates=self.gates,
+        )
 
 
 def load_mission(text: str, *, source: str) -> MissionFile:
@@ -142,9 +143,12 @@ def load_mission(text: str, *, source: str) -> MissionFile:
 
 
 def triage_file(
-    mission: MissionFile, vocabulary: Vocabulary, *, overrides: Mapping[str, Json] | None = None
-) -> Triage:
+    mission: MissionFile, vocabulary: Vocabulary, *, overrides: Mapping[str, Json] | None = None,
+    rules: Rules | None = None,
+) -> Triage:  # fmt: skip
     """The triage of a mission file; `overrides` (flags) win over the file, the file over its directive.
+
+    With `rules` its own commands, patterns and gates are checked too; without, the runner refuses them when they are used.
 
     Raises MissionError with the line where a value means nothing (an unknown format, not a repository id).
     """
@@ -152,19 +156,20 @@ def triage_file(
     if mission.playbook is not None:
         given["playbook"] = mission.playbook
     _check_values(mission, given, vocabulary)
+    if mission.playbook is None and not mission.directive and not given.get("model"):
+        given["playbook"] = NO_PLAYBOOK  # nothing to deploy: the file's own tasks are the mission
     flags = {name: value for name, value in (overrides or {}).items() if value is not None}
     for short, field in (("quant", "wanted_format"), ("pd", "layout"), ("tp", "layout")):
         if short in flags and field != "layout":
             given.pop(field, None)
     read = triage(mission.directive or "", vocabulary, overrides={**given, **flags})
-    additions = {
-        name: value
-        for name in ("facts", "tasks", "unknowns", "gates")
-        if (value := mission.model_dump(mode="json", exclude_defaults=True).get(name))
-    }
-    if additions:
-        extra = {**read.intent.extra, "additions": additions}
+    own = mission.own
+    kept = own.model_dump(mode="json", exclude_defaults=True)
+    if kept:
+        extra = {**read.intent.extra, KEY: kept}
         read = read.model_copy(update={"intent": read.intent.model_copy(update={"extra": extra})})
+    if rules is not None:
+        check_own(own, read.intent, rules=rules, where=mission.place)
     return read if read.text else read.model_copy(update={"text": sentence(read.intent)})
 
 
@@ -227,12 +232,10 @@ def _refused(document: Document, error: ValidationError) -> MissionError:
 
 
 def _told(errors: list[ErrorDetails]) -> list[ErrorDetails]:
-    """The errors worth telling: where a value may be text or a mapping, only those of the kind that was written."""
-    return [
-        e
-        for e in errors
-        if e["type"] != "string_type" or not isinstance(e["input"], dict) or len(errors) == 1
-    ]
+    """The errors worth telling: where a value may be written in two ways, only those of the way it was written."""
+    other_way = {"string_type": dict, "list_type": dict, "model_type": list, "literal_error": dict}
+    kept = [e for e in errors if not isinstance(e["input"], other_way.get(e["type"], ()))]
+    return kept or errors
 
 
 _PLAINLY: Final = {
@@ -280,22 +283,24 @@ def _existing(value: Json, loc: tuple[int | str, ...]) -> Path:
     return tuple(path)
 
 
+_MODELS: Final[tuple[tuple[re.Pattern[str], type[Frozen]], ...]] = tuple(
+    (re.compile(pattern), model)
+    for pattern, model in (
+        (r"", MissionFile), (r"intent", FileIntent), (r"intent/layout", FileLayout), (r"intent/wanted_format", FileWish),
+        (r"facts/[^/]+", FileFact), (r"facts/[^/]+/parser", FileParser), (r"facts/[^/]+/parser/csv", FileCsv),
+        (r"facts/[^/]+/parser/regex", FileRegex), (r"facts/[^/]+/parser/key_value", FileKeyValue),
+        (r"tasks/[^/]+", FileTask), (r"tasks/[^/]+/command", FileCommand), (r"tasks/[^/]+/command/(?:check|verify)", FileLook),
+        (r"unknowns/[^/]+", FileUnknown), (r"unknowns/[^/]+/options/\d+", FileOption),
+        (r"unknowns/[^/]+/options/\d+/effects", FileEffects), (r"gates/[^/]+/\d+", FileGate),
+    )
+)  # fmt: skip
+
+
 def _fields_at(path: Path) -> list[str]:
     """The keys that may stand at a place of the file."""
-    models: dict[str, type[Frozen]] = {
-        "facts": FileFact,
-        "tasks": FileTask,
-        "unknowns": FileUnknown,
-        "gates": FileGate,
-    }
-    if not path:
-        fields: Mapping[str, FieldInfo] = MissionFile.model_fields
-    elif path[0] == "intent":
-        nested: dict[Any, type[Frozen]] = {"layout": FileLayout, "wanted_format": FileWish}
-        fields = (FileIntent if len(path) == 1 else nested.get(path[1], FileIntent)).model_fields
-    else:
-        fields = models[str(path[0])].model_fields if str(path[0]) in models else {}
-    return list(fields)
+    at = "/".join(str(step).replace("/", "~") for step in path)
+    model = next((model for pattern, model in _MODELS if pattern.fullmatch(at)), None)
+    return [] if model is None else list(model.model_fields)
 
 
 def _suggest(word: str, known: tuple[str, ...]) -> str:

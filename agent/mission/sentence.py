@@ -22,8 +22,12 @@ def sentence(intent: Intent, facts: Mapping[str, Json] | None = None) -> str:
     `facts` may add what was found out: `commit` (the model's, shortened), `engine_version`, `gpu` (a name).
     """
     facts = facts or {}
+    if own := _own_only(intent):
+        return own
     if intent.model is None and intent.verbs and not {"launch", "benchmark"} & set(intent.verbs):
         return _engine_only(intent)
+    if intent.extra.get("check_only"):
+        return _check(intent)
     verb = _SERVE if not intent.verbs or "launch" in intent.verbs else _first_verb(intent)
     model = intent.model or "a model that is not named yet"
     if facts.get("commit"):
@@ -38,6 +42,29 @@ def sentence(intent: Intent, facts: Mapping[str, Json] | None = None) -> str:
         host += f" ({facts['gpu']})"
     opening = verb.format(model=model, engine=engine)
     return f"{opening} {host}{_layout(intent)}{_then(intent)}{_wish(intent.wanted_format)}."
+
+
+def _own_only(intent: Intent) -> str:
+    """A mission file without a model: its title, or how much it brings; "" for any other mission."""
+    own = intent.extra.get("additions")
+    if intent.model is not None or intent.verbs or not isinstance(own, Mapping):
+        return ""
+    host = f" on {_host(intent.host)}" if intent.host else ""
+    title = str(own.get("title") or "")
+    if title:
+        return f"{title.rstrip('.')}{host if _host(intent.host or '') not in title else ''}."
+    counts = [(len(own.get(name, ())), name) for name in ("facts", "tasks", "unknowns")]
+    said = [f"{n} {word if n > 1 else word[:-1]}" for n, word in counts if n]
+    return f"Carry out a mission of one's own{host}: {', '.join(said) or 'gates only'}."
+
+
+def _check(intent: Intent) -> str:
+    """A mission that only asks: `Check whether openai/gpt-oss-20b can run on ct200 with SGLang: TP4.`"""
+    model = intent.model or "a model that is not named yet"
+    at = f" at {intent.revision}" if intent.revision != "main" else ""
+    host = f"on {_host(intent.host)}" if intent.host else "on a host that is not named yet"
+    engine = _ENGINES.get(intent.engine, intent.engine)
+    return f"Check whether {model}{at} can run {host} with {engine}{_layout(intent)}{_wish(intent.wanted_format)}."
 
 
 def _engine_only(intent: Intent) -> str:

@@ -53,7 +53,9 @@ class Vocabulary(Frozen):
     hub_hosts: tuple[str, ...] = ("huggingface.co", "hf.co")
     code_hosts: tuple[str, ...] = ()  # pages there are code or tickets, not documentation
     pd_pages: tuple[str, ...] = ()  # parts of a documentation address that mean prefill/decode
-    playbooks: dict[str, str] = Field(default_factory=dict)  # layout mode -> playbook
+    playbooks: dict[str, str] = Field(
+        default_factory=dict
+    )  # layout mode (or `check`: only asked) -> playbook
 
     def title(self, group: tuple[Term, ...], value: str) -> str:
         """How people write a value of one of the groups; the value itself where it is not in there."""

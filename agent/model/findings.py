@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 from pydantic import Field
 
 from recon.agent.model.base import Frozen, Json, canonical_json, content_id
+from recon.agent.model.errors import ReachError
 from recon.agent.model.words import Connector, JudgementVerdict, Level, Origin, Outcome, ProbeState
 
 
@@ -59,6 +61,31 @@ class Raw(Frozen):
     def text(self) -> str:
         """stdout as text; bytes that are not UTF-8 become U+FFFD."""
         return self.stdout.decode("utf-8", errors="replace")
+
+
+UNREACHED = "unreached: "  # begins the reason of an answer that never came
+
+
+def unreached(error: ReachError, at: float) -> Raw:
+    """What is kept of a question whose source could not be reached at `at` (UTC seconds): a replay fails the same way."""
+    told = {"hint": error.hint, "operation": error.operation, "target": error.target}
+    return Raw(
+        state="lost",
+        reason=f"{UNREACHED}{error.message}",
+        stderr=canonical_json(told).encode(),
+        observed_at=at,
+    )
+
+
+def reach_error(raw: Raw) -> ReachError | None:
+    """The error that an answer kept by `unreached` stands for; None for any other answer."""
+    if raw.state != "lost" or not raw.reason.startswith(UNREACHED):
+        return None
+    told = json.loads(raw.stderr or b"{}")
+    return ReachError(
+        raw.reason.removeprefix(UNREACHED), target=str(told.get("target", "")), operation=str(told.get("operation", "")),
+        hint=str(told.get("hint", "")),
+    )  # fmt: skip
 
 
 class Observation(Frozen):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from recon.agent.model.base import Frozen, Json
 
 
 class Decision(Frozen):
-    """A person's recorded choice."""
+    """A person's recorded choice. `basis`: the judgements and the answer it was shown, see engine.basis."""
 
     id: int
     mission_id: str
@@ -21,10 +23,14 @@ class Decision(Frozen):
     from_n: int
     to_n: int
     undoes: int | None = None
+    basis: dict[str, Json] = Field(default_factory=dict)
 
 
 class Approval(Frozen):
-    """A person's consent (or refusal) to an exact change."""
+    """A person's consent (or refusal) to an exact change, or within bounds to one that is rendered later.
+
+    `change_hash` names the blob with the canonical JSON of what was consented to.
+    """
 
     id: int
     task_id: int
@@ -36,6 +42,7 @@ class Approval(Frozen):
     by: str
     via: str
     at: float
+    scope: str = "exact"  # exact, bounds
 
 
 class Run(Frozen):

@@ -51,6 +51,8 @@ class UnknownState(Frozen):
     blocks: tuple[str, ...] = ()  # keys of the tasks whose gates name it
     answer_with: str = ""  # the command
     reason: str = ""  # why it is not answered
+    asked: str = ""  # the question as it stands, without numbers that drift
+    shown: str = ""  # its hash: what an answer may name
 
 
 class JudgementState(Frozen):
@@ -89,10 +91,15 @@ class MissionState(Frozen):
     runs: tuple[Run, ...] = ()
     events: int = 0
     unplaced: tuple[str, ...] = ()
+    history: tuple[TaskState, ...] = ()  # todo items of earlier bindings, with what came of them
 
     def task(self, key: str) -> TaskState | None:
         """A todo item by key."""
         return next((t for t in self.tasks if t.task.key == key), None)
+
+    def task_by_id(self, task_id: int) -> TaskState | None:
+        """A todo item of the current revision by its number."""
+        return next((t for t in self.tasks if t.task.id == task_id), None)
 
     def unknown(self, key: str) -> UnknownState | None:
         """An unknown by key."""

@@ -61,6 +61,7 @@ class PlannedTask(Frozen):
     order: int = 0  # the position people see in the todo list
     because: str = ""  # "+ added because ..."
     discovered_from: str = ""  # the key of the task or judgement that brought it
+    required: bool = True  # False: where it cannot be reached the mission goes on without it
     settles: tuple[str, ...] = ()  # act tasks: the unknowns whose block this change removes
 
 
@@ -71,6 +72,7 @@ class PlannedUnknown(Frozen):
     question: str
     options: tuple[Option, ...] = ()  # fixed options; judgements may bring more
     domain: Literal["choice", "number", "yes_no", "text"] = "choice"
+    unit: str | None = None  # of a number
     who: Answerer = "task"
     required: bool = True
     min_level: Level = "proved"
@@ -95,6 +97,7 @@ class Task(Frozen):
     lease_run: int | None = None
     lease_token: int = 0
     lease_until: float | None = None
+    edited: tuple[str, ...] = ()  # the fields of the plan that a person changed for good
     in_head: bool = True  # belongs to the mission's current revision
 
     @property
@@ -124,7 +127,7 @@ class Attempt(Frozen):
 class Blocker(Frozen):
     """One reason why a task cannot start, and the command that helps."""
 
-    kind: Literal["dependency", "gate", "decision", "approval", "manual", "stale", "source", "lease"]
+    kind: Literal["dependency", "gate", "decision", "approval", "manual", "stale", "ended"]
     ref: str
     state: str
     reason: str

@@ -12,18 +12,27 @@ from recon.agent.report.clean import clean
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One thing waited for. `options` are (word to type, title, consequence, effort)."""
+    """One thing waited for. `options` are (word to type, title, consequence, effort); `names` the options' whole names."""
 
     kind: str
     ref: str
     text: str
     command: str
     options: tuple[tuple[str, str, str, str], ...] = ()
+    names: tuple[str, ...] = ()
 
 
 def asks(state: MissionState) -> list[Ask]:
     """Everything waited for, in the order people should answer."""
     return [_ask(state, waiting) for waiting in state.waiting]
+
+
+def option_name(option: Option) -> str:
+    """An option as lists print it: one that takes another model by the model's whole name, which can be typed too."""
+    model = option.effects.intent.get("model")
+    if isinstance(model, str) and not option.needs_value and model.rpartition("/")[2] == option.id:
+        return clean(model)
+    return clean(option_word(option))
 
 
 def option_word(option: Option) -> str:
@@ -57,7 +66,8 @@ def _ask(state: MissionState, waiting: Waiting) -> Ask:
     command = (
         decide_command(unknown.planned.key, unknown.options) if unknown.options else clean(waiting.command)
     )
-    return Ask(waiting.kind, clean(waiting.ref), clean(waiting.text), command, option_tuples(unknown))
+    names = tuple(option_name(option) for option in unknown.options)
+    return Ask(waiting.kind, clean(waiting.ref), clean(waiting.text), command, option_tuples(unknown), names)
 
 
 def _word(text: str) -> str:

@@ -75,6 +75,7 @@ def _unknown(unknown: UnknownState) -> dict[str, Json]:
         "required": planned.required,
         "options": [_option(planned.key, o) for o in unknown.options],
         "answer_with": _answer_with(unknown),
+        "shown": unknown.shown,
         "blocks": sorted(unknown.blocks),
     }
 

@@ -89,7 +89,7 @@ def ask_command(number: int, ask: Ask, width: int) -> list[str]:
 def ask_report(number: int, ask: Ask, width: int) -> list[str]:
     """Question, options with title and consequence, command."""
     out = wrap(f"{ask.kind} {ask.ref}: {ask.text}", width, first=f"{number}. ", rest="   ")
-    for word, title, consequence, effort in ask.options:
+    for (_word, title, consequence, effort), word in zip(ask.options, ask.names, strict=True):
         tail = f" [{effort}]" if effort else ""
         said = f"{title}: {consequence}" if consequence else title
         out += wrap(f"{word} · {said}{tail}", width, first="   - ", rest="       ")

@@ -14,14 +14,15 @@ from recon.agent.report.clean import clean
 from recon.agent.report.sections import banner, finding_text
 from recon.agent.report.words import (
     MISSION_WORD,
-    STATUS_WORD,
     VERDICT_GLYPH,
     added_text,
+    status_word,
     time_text,
     value_text,
 )
 
-# Escaped wherever it stands. Addresses lose their `://` so that no renderer makes a link of them by itself.
+# Escaped wherever it stands. In addresses a backslash stands inside `://`, `www.` and before `@`, so that no renderer
+# makes a link of them by itself; it shows nothing and copies nothing for it.
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 _HUGE: Final = 10**6  # banner lines are not wrapped here
 
@@ -49,7 +50,12 @@ def report(state: MissionState) -> str:
 
 def escape(text: object) -> str:
     """Outside text as markdown that shows exactly its characters."""
-    return _SPECIAL.sub(r"\\\1", clean(text)).replace("://", ":\u2060//").replace("@", "\\@")
+    return (
+        _SPECIAL.sub(r"\\\1", clean(text))
+        .replace("://", ":\\//")
+        .replace("www.", "www\\.")
+        .replace("@", "\\@")
+    )
 
 
 def code(text: object) -> str:
@@ -98,7 +104,7 @@ def _waiting(state: MissionState) -> list[str]:
     rows = []
     for number, ask in enumerate(asks(state), 1):
         lines = [f"{number}. **{escape(ask.kind)} {escape(ask.ref)}**: {escape(ask.text)}"]
-        for word, title, consequence, effort in ask.options:
+        for (_word, title, consequence, effort), word in zip(ask.options, ask.names, strict=True):
             said = ": ".join(escape(x) for x in (title, consequence) if x)
             lines.append(f"   - {code(word)} {said}{f' ({effort})' if effort else ''}")
         rows.append("\n".join([*lines, f"   - answer with {code(ask.command)}"] if ask.command else lines))
@@ -118,8 +124,11 @@ def _unknown_rows(state: MissionState) -> Iterable[Sequence[str]]:
 
 
 def _decision_rows(state: MissionState) -> Iterable[Sequence[str]]:
+    undone = {d.undoes for d in state.decisions}
     for d in state.decisions:
         chosen = d.option + (f"={d.value}" if d.value else "")
+        if d.undoes is not None or d.id in undone:
+            chosen += " (undone)" if d.undoes is None else " (takes it back)"
         yield code(d.about_key), code(chosen), escape(d.because), escape(d.by), time_text(d.at)
 
 
@@ -133,7 +142,7 @@ def _task_rows(state: MissionState) -> Iterable[Sequence[str]]:
             escape(words) + (f": {code(command)}" if command else "")
             for words, command in todo.reasons(state, item)
         )
-        yield STATUS_WORD[item.status], code(planned.key), title, waits
+        yield status_word(item), code(planned.key), title, waits
 
 
 def _finding_rows(state: MissionState) -> Iterable[Sequence[str]]:

@@ -67,7 +67,7 @@ _UNKNOWN: Final = _record(
     {
         "id": _STRING, "question": _STRING, "status": _one_of(UnknownStatus), "answer": _ANY, "reason": _STRING,
         "level_needed": _one_of(Level), "level": _one_of(Level, or_null=True), "required": {"type": "boolean"},
-        "options": _list(_OPTION), "answer_with": _STRING, "blocks": _list(_STRING),
+        "options": _list(_OPTION), "answer_with": _STRING, "shown": _STRING, "blocks": _list(_STRING),
     }
 )  # fmt: skip
 _DISCREPANCY: Final = _record(

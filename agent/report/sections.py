@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection
+from typing import Final
+
 from recon.agent.engine.units import bytes_text, join_argv
-from recon.agent.model.changes import Change
+from recon.agent.model.changes import Bounds, Change, FileChange
 from recon.agent.model.findings import Finding
 from recon.agent.model.state import MissionState
 from recon.agent.report.clean import clean, clean_lines, wrap
 from recon.agent.report.words import seconds_text, time_text, value_text
+
+_WHOLE: Final = 10**6  # what is consented to is shown in full
 
 
 def banner(state: MissionState, *, width: int) -> list[str]:
@@ -42,16 +48,47 @@ def finding_rows(state: MissionState, *, width: int) -> list[str]:
     return out
 
 
-def run_rows(state: MissionState) -> list[str]:
-    """One line a run: when, how long, how it ended."""
+def run_rows(state: MissionState, *, dead: Collection[int] = ()) -> list[str]:
+    """One line a run: when, how long, how it ended. `dead`: runs whose process is known to be gone."""
     out = []
     for run in state.runs:
         if run.ended_at is None:
-            end = "not ended"
+            end = "died" if run.id in dead else "not ended"
+        elif run.exit_code is None:
+            end = f"died, found at {time_text(run.ended_at)}"
         else:
-            end = f"{seconds_text(run.ended_at - run.started_at)}, exit {run.exit_code}"
+            word = " (interrupted)" if run.exit_code == 130 else ""
+            end = f"{seconds_text(run.ended_at - run.started_at)}, exit {run.exit_code}{word}"
         out.append(f"run {run.id}  {time_text(run.started_at)}  {clean(run.host)} pid {run.pid}  {end}")
     return out
+
+
+def bounds_lines(bounds: Bounds) -> list[str]:
+    """What a plan's approval covers of a step that is not known in full yet."""
+    user = f"{clean(bounds.user)}@" if bounds.user else ""
+    out = [f"on {user}{clean(bounds.host)}, not known in full yet; only of this form, in this order:"]
+    out += [f"  $ {clean(' '.join(pattern), limit=_WHOLE)}" for pattern in bounds.patterns]
+    if bounds.names():
+        names = ", ".join(f"<{clean(name)}>" for name in bounds.names())
+        out.append(
+            f"{names}: an identity that the change names so, or the answer you decide; else you are asked again"
+        )
+    if bounds.gates:
+        out += ["only while:", *(f"  {clean(gate, limit=_WHOLE)}" for gate in bounds.gates)]
+    return [
+        *out,
+        "once; no files, no other user; undoing it is asked for",
+        f"bounds {bounds.bounds_hash[:16]}",
+    ]
+
+
+def _file_lines(file: FileChange) -> list[str]:
+    """A file's new text, as a diff where the old one is known."""
+    if file.text_before is None or not file.sha_before:
+        return clean_lines(file.text_after, limit=_WHOLE, lines=_WHOLE)
+    old, new = (clean_lines(t, limit=_WHOLE, lines=_WHOLE) for t in (file.text_before, file.text_after))
+    diff = list(difflib.unified_diff(old, new, "before", "after", lineterm=""))
+    return diff or ["the same lines, but not the same bytes"]
 
 
 def change_lines(change: Change) -> list[str]:
@@ -61,16 +98,13 @@ def change_lines(change: Change) -> list[str]:
     if change.env_names:
         out.append("with the environment variables " + ", ".join(clean(n) for n in change.env_names))
     out += (
-        ["run, in this order:", *(f"  $ {clean(join_argv(s), limit=10**6)}" for s in change.steps)]
+        ["run, in this order:", *(f"  $ {clean(join_argv(s), limit=_WHOLE)}" for s in change.steps)]
         if change.steps
         else []
     )
     for file in change.files:
         was = f"replaces sha256 {file.sha_before[:12]}" if file.sha_before else "must not exist yet"
-        out += [
-            f"write {clean(file.path)} ({was}):",
-            *(f"  | {line}" for line in clean_lines(file.text_after)),
-        ]
+        out += [f"write {clean(file.path)} ({was}):", *(f"  | {line}" for line in _file_lines(file))]
     if change.frees_bytes is not None:
         out.append(f"frees {bytes_text(change.frees_bytes)}")
     if change.takes_bytes is not None:
@@ -78,7 +112,9 @@ def change_lines(change: Change) -> list[str]:
     if change.exact:
         out += ["bound to:", *(f"  {clean(name)} = {clean(value)}" for name, value in change.exact)]
     if change.rollback:
-        out += ["undo with:", *(f"  $ {clean(join_argv(s), limit=10**6)}" for s in change.rollback)]
+        out += ["undo with:", *(f"  $ {clean(join_argv(s), limit=_WHOLE)}" for s in change.rollback)]
     else:
         out.append("cannot be undone")
+    if change.gates:
+        out += ["only while:", *(f"  {clean(gate, limit=_WHOLE)}" for gate in change.gates)]
     return [*out, f"change {change.change_hash[:16]}"]

@@ -7,27 +7,34 @@ from recon.agent.model.errors import UsageError
 from recon.agent.model.findings import Finding, Observation, Option
 from recon.agent.model.state import MissionState
 from recon.agent.report import todo
-from recon.agent.report.asks import option_command, option_word
-from recon.agent.report.clean import clean, subject_text, wrap
+from recon.agent.report.asks import option_command, option_name
+from recon.agent.report.clean import clean, clean_lines, cut, subject_text, wrap
 from recon.agent.report.excerpt import excerpt
-from recon.agent.report.names import nearest
+from recon.agent.report.names import nearest, whole_key
 from recon.agent.report.sections import change_lines, finding_text
 from recon.agent.report.words import (
-    STATUS_GLYPH,
-    STATUS_WORD,
     UNKNOWN_GLYPH,
     VERDICT_GLYPH,
     added_text,
     seconds_text,
+    status_glyph,
+    status_word,
     time_text,
     value_text,
 )
 
+_LOG = 20  # lines of a log that are shown
+_LOG_CAP = 100_000
 _WIDE = 2000  # characters of a value that is shown in full
 
 
 def find_finding(state: MissionState, wanted: str) -> Finding:
     """The finding with this id, the beginning of its id, or `subject name`; UsageError where none or several fit."""
+    if wanted.startswith("o-"):
+        raise UsageError(
+            f"{clean(wanted)} is an observation: the answer of a source, from which findings are read",
+            hint=f"recon show observation {clean(wanted)}",
+        )
     found = [f for f in state.findings if f.id == wanted] or [
         f for f in state.findings if (len(wanted) > 2 and f.id.startswith(wanted)) or f.name == wanted
     ]
@@ -63,6 +70,21 @@ def finding(
     return out + _inputs(state, found, width=width)
 
 
+def observation(
+    state: MissionState, found: Observation, stdout: bytes, stderr: bytes, *, width: int = 100
+) -> list[str]:
+    """An observation: who was asked what, when, how it ended, the beginning of the answer, what was read from it."""
+    out = [line for row in (f"observed  {found.id}", *observation_rows(found)) for line in _row(row, width)]
+    out += ["", "answer", *(f"  {line}" for line in excerpt(stdout, ""))]
+    if stderr:
+        out += ["", "stderr", *(f"  {line}" for line in excerpt(stderr, ""))]
+    read = [f for f in state.findings if f.observation_id == found.id]
+    for finding in read:
+        text = f"{clean(finding.name)}: {finding_text(finding)} [{finding.level_text}]"
+        out += wrap(text, width, first=f"finding   {finding.id}  ", rest=" " * 10)
+    return out if read else [*out, "no finding of this mission rests on it"]
+
+
 def observation_rows(observation: Observation) -> list[str]:
     """Where evidence comes from: source, command or address, revision, time, how it ended, sha256."""
     request = observation.request
@@ -87,9 +109,10 @@ def observation_rows(observation: Observation) -> list[str]:
     return [*rows, f"sha256    {observation.stdout_sha}"]
 
 
-def task(state: MissionState, key: str, *, width: int = 100) -> list[str]:
-    """A todo item: status, why it is there, what blocks it, what it would run or has run."""
-    item = state.task(key)
+def task(state: MissionState, key: str, *, width: int = 100, log: bytes = b"") -> list[str]:
+    """A todo item: status, why it is there, what blocks it, what it would run or has run; of a change that ran, the end
+    of its log."""
+    item = state.task(whole_key(key, [t.task.key for t in state.tasks]) or key)
     if item is None:
         raise UsageError(
             f"no todo item is called {clean(key)!r}", hint=nearest(key, [t.task.key for t in state.tasks])
@@ -98,13 +121,14 @@ def task(state: MissionState, key: str, *, width: int = 100) -> list[str]:
     rows = [
         f"task      {clean(planned.key)}",
         f"title     {clean(planned.title)}",
-        f"status    {STATUS_GLYPH[item.status]} {STATUS_WORD[item.status]}",
+        f"status    {status_glyph(item)} {status_word(item)}",
         f"kind      {planned.kind}, {planned.effect.replace('_', ' ')}, priority {planned.priority}",
         f"needs     {', '.join(clean(e.key) for e in planned.needs) or '-'}",
         f"added     {added_text(planned.because).removeprefix('added ')}" if planned.because else "",
         f"attempts  {item.attempts}, last {time_text(item.started_at)}" if item.attempts else "",
         f"result    {clean(item.summary)}" if item.summary else "",
         f"error     {clean(item.error.get('message', item.error))}" if item.error else "",
+        f"hint      {clean(item.error['hint'])}" if item.error and item.error.get("hint") else "",
     ]
     out = [line for row in rows if row for line in _row(row, width)]
     for gate in item.gates:
@@ -117,12 +141,21 @@ def task(state: MissionState, key: str, *, width: int = 100) -> list[str]:
         out += [
             line for m in item.rendered.missing for line in wrap(clean(m), width, first="not known yet: ")
         ]
-    return out
+    return out + _log_lines(log, width=width)
+
+
+def _log_lines(log: bytes, *, width: int) -> list[str]:
+    rows = (
+        clean_lines(log.decode("utf-8", errors="replace").rstrip("\n"), lines=_LOG_CAP) if log.strip() else []
+    )
+    left = len(rows) - _LOG
+    head = f"log of the last attempt ({left} lines before)" if left > 0 else "log of the last attempt"
+    return ["", head, *(cut(f"  | {row}", width) for row in rows[-_LOG:])] if rows else []
 
 
 def unknown(state: MissionState, key: str, *, width: int = 100) -> list[str]:
     """An unknown: question, status, answer, who may answer, options with their commands, what it blocks."""
-    found = state.unknown(key)
+    found = state.unknown(whole_key(key, [u.planned.key for u in state.unknowns]) or key)
     if found is None:
         keys = [u.planned.key for u in state.unknowns]
         raise UsageError(f"no question is called {clean(key)!r}", hint=nearest(key, keys))
@@ -136,6 +169,7 @@ def unknown(state: MissionState, key: str, *, width: int = 100) -> list[str]:
         f"needs     level {planned.min_level}, answered by a {'person' if found.options else planned.who}",
         f"open      {clean(found.reason)}" if found.reason else "",
         f"judged    {', '.join(found.judgements)}" if found.judgements else "",
+        f"shown     {found.shown[:16]}" if found.shown else "",
         f"blocks    {', '.join(found.blocks)}" if found.blocks else "",
     ]
     out = [line for row in rows if row for line in _row(row, width)]
@@ -213,6 +247,6 @@ def _option_lines(key: str, option: Option, *, width: int) -> list[str]:
     effort = f" [{option.effort}]" if option.effort else ""
     said = ": ".join(clean(x) for x in (option.title, option.consequence) if x)
     return [
-        *wrap(f"{clean(option_word(option))}{effort} · {said}", width, first="option    ", rest=" " * 10),
+        *wrap(f"{option_name(option)}{effort} · {said}", width, first="option    ", rest=" " * 10),
         f"          $ {option_command(key, option)}",
     ]

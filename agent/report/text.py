@@ -76,10 +76,16 @@ def _unknown_lines(state: MissionState, width: int) -> list[str]:
 
 def _decision_lines(state: MissionState, width: int) -> list[str]:
     out: list[str] = []
+    undone = {d.undoes: d.id for d in state.decisions if d.undoes is not None}
     for decision in state.decisions:
+        if decision.undoes is not None:
+            text = f"takes d{decision.undoes} back, by {clean(decision.by)} at {time_text(decision.at)}"
+            out += wrap(f"{text}, because {clean(decision.because)}", width, first=f"d{decision.id}  ")
+            continue
         chosen = clean(decision.option) + (f"={clean(decision.value)}" if decision.value else "")
         text = f"{clean(decision.about_key)}: {chosen}, by {clean(decision.by)} at {time_text(decision.at)}"
-        out += wrap(f"{text}, because {clean(decision.because)}", width, first=f"d{decision.id}  ")
+        gone = f" (undone by d{undone[decision.id]})" if decision.id in undone else ""
+        out += wrap(f"{text}, because {clean(decision.because)}{gone}", width, first=f"d{decision.id}  ")
     return out
 
 

@@ -12,7 +12,15 @@ from recon.agent.model.tasks import Blocker
 from recon.agent.model.words import TaskStatus
 from recon.agent.report.asks import decide_command
 from recon.agent.report.clean import clean, columns, cut, wrap
-from recon.agent.report.words import STATUS_GLYPH, STATUS_WORD, added_text
+from recon.agent.report.words import (
+    FOR_YOU,
+    STATUS_GLYPH,
+    STATUS_WORD,
+    added_text,
+    for_person,
+    status_glyph,
+    status_word,
+)
 
 # todowrite knows four statuses. A failed or interrupted item still has to be done: it is pending there.
 _TODO_STATUS: Final[dict[TaskStatus, str]] = {
@@ -21,12 +29,35 @@ _TODO_STATUS: Final[dict[TaskStatus, str]] = {
     "succeeded": "completed", "skipped": "cancelled", "cancelled": "cancelled",
 }  # fmt: skip
 
+_COUNTED: Final[dict[TaskStatus, str]] = {"blocked": "waiting", "awaiting_decision": "waiting"}
 _COMMANDS: Final = 3  # lines of a change in the overview
 _WHOLE: Final = 10**6  # characters of a command: it is shown whole
 
 
-def view(state: MissionState) -> list[dict[str, Json]]:
-    """Every todo item as {id, content, status, priority}, in the order people see."""
+def view(state: MissionState, *, everything: bool = False) -> list[dict[str, Json]]:
+    """Every todo item as {id, content, status, priority}, in the order people see. `everything`: then also those of
+    earlier bindings, `cancelled` unless they are done."""
+    past = [
+        {
+            "id": item.task.key, "content": clean(item.task.planned.title), "priority": item.task.planned.priority,
+            "status": "completed" if item.status == "succeeded" else "cancelled",
+        }
+        for item in (state.history if everything else ())
+    ]  # fmt: skip
+    return _current(state) + past
+
+
+def history_lines(state: MissionState, *, width: int = 100) -> list[str]:
+    """The todo items of earlier bindings, with what came of them."""
+    out = [f"history: {len(state.history)} items of earlier bindings, no longer part of the mission"]
+    for item in state.history:
+        word = STATUS_WORD[item.status] if item.status in ("succeeded", "failed", "cancelled") else "left out"
+        said = f": {clean(item.summary)}" if item.summary else ""
+        out.append(cut(f"  {STATUS_GLYPH[item.status]} {word:<14} {clean(item.task.key)}{said}", width))
+    return out
+
+
+def _current(state: MissionState) -> list[dict[str, Json]]:
     return [
         {
             "id": item.task.key,
@@ -39,20 +70,25 @@ def view(state: MissionState) -> list[dict[str, Json]]:
 
 
 def counts(state: MissionState) -> dict[str, int]:
-    """How many todo items have which status word, in the order of the list of statuses."""
-    found: dict[str, int] = {}
-    for status in STATUS_WORD:
-        number = sum(1 for item in state.tasks if item.status == status)
-        if number:
-            found[STATUS_WORD[status]] = number
-    return found
+    """How many todo items have which status word. Items are `waiting` for questions and for each other alike: how many
+    questions there are is another number."""
+    words = [
+        _COUNTED.get(item.status, status_word(item)) if not for_person(item) else FOR_YOU
+        for item in state.tasks
+    ]
+    order = [*(_COUNTED.get(status, word) for status, word in STATUS_WORD.items()), FOR_YOU]
+    return {word: words.count(word) for word in dict.fromkeys(order) if word in words}
 
 
 def counts_text(state: MissionState) -> str:
-    """`24 items, 14 done, 1 needs approval, 9 blocked`."""
+    """`24 items, 14 done, 9 waiting, 1 needs approval; 4 questions open`."""
     parts = ", ".join(f"{number} {word}" for word, number in counts(state).items())
     noun = "item" if len(state.tasks) == 1 else "items"
-    return f"{len(state.tasks)} {noun}, {parts}" if parts else "no items yet"
+    if not parts:
+        return "no items yet"
+    asked = sum(1 for waiting in state.waiting if waiting.kind in ("decision", "answer"))
+    questions = f"; {asked} question{'' if asked == 1 else 's'} open" if asked else ""
+    return f"{len(state.tasks)} {noun}, {parts}{questions}"
 
 
 def lines(state: MissionState, *, width: int = 100, full: bool = False) -> list[str]:
@@ -114,8 +150,8 @@ def blocker_command(state: MissionState, blocker: Blocker) -> str:
 
 def _item_lines(state: MissionState, item: TaskState, *, width: int) -> list[str]:
     planned = item.task.planned
-    word = STATUS_WORD[item.status]
-    head = f"  {STATUS_GLYPH[item.status]} {word:<14} {clean(planned.key)}  {clean(planned.title)}"
+    word = status_word(item)
+    head = f"  {status_glyph(item)} {word:<14} {clean(planned.key)}  {clean(planned.title)}"
     out = [cut(head if planned.priority == "medium" else f"{head} [{planned.priority}]", width)]
     if planned.because:
         out.append(cut(f"      + {added_text(planned.because)}", width))
@@ -123,6 +159,8 @@ def _item_lines(state: MissionState, item: TaskState, *, width: int) -> list[str
         out.append(cut(f"      {clean(item.summary)}", width))
     if item.error:
         out.append(cut(f"      error: {clean(item.error.get('message', item.error))}", width))
+        hint = clean(item.error.get("hint") or "")
+        out += wrap(hint, width, first="      -> ") if hint else []
     if item.status not in ("succeeded", "skipped", "cancelled", "running"):
         out += reason_lines(state, item, width=width, pad=" " * 6)
     return out

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from recon.agent.engine.view import View
@@ -10,14 +11,18 @@ from recon.agent.model.base import Json
 from recon.agent.model.errors import UsageError
 from recon.agent.model.findings import Finding, Judgement
 from recon.agent.model.state import GateState, MissionState, TaskState, UnknownState
-from recon.agent.report.asks import option_command
+from recon.agent.report.asks import decide_command, option_command
+from recon.agent.report.blocking import task_summary, unknown_summary
 from recon.agent.report.clean import clean, subject_text, wrap
-from recon.agent.report.names import nearest
+from recon.agent.report.names import nearest, whole_key
 from recon.agent.report.sections import finding_text
 from recon.agent.report.todo import blocker_command, current_blockers
-from recon.agent.report.words import STATUS_WORD, time_text, value_text
+from recon.agent.report.words import status_word, time_text, value_text
 
 _DEPTH = 12  # links below the first; dependencies among tasks repeat soon after
+_SHOWN_DEPTH = 3  # links below the first that the text shows
+_SETTLED = frozenset({"true", "answered", "waived", "pass", "done"})
+_ONCE = frozenset({"task", "unknown", "judgement", "finding", "gate"})  # kinds that are spelled out once
 _INPUTS = 4  # inputs of a derived finding that are followed; the rest is counted
 _SHORT = 100  # characters of a finding's value inside a chain
 _LONG = 600  # characters of the value of the finding that was asked about
@@ -43,8 +48,14 @@ class Link:
 
 
 def explain(state: MissionState, key: str) -> Link:
-    """The chain under a task, unknown, judgement or finding. Raises UsageError with the nearest name."""
+    """The chain under a task, unknown, judgement, finding, observation or path of a fact; the beginning of a name is
+    enough where only one begins so. Raises UsageError with the nearest name."""
     chain = _Chain(state)
+    known = [t.task.key for t in state.tasks] + [u.planned.key for u in state.unknowns]
+    known += [j.judgement.key for j in state.judgements]
+    if (found_id := _by_id(state, chain, key)) is not None:
+        return found_id
+    asked, key = key, whole_key(key, known) or key
     if (task := state.task(key)) is not None:
         return chain.task(task, depth=0)
     if (unknown := state.unknown(key)) is not None:
@@ -52,28 +63,115 @@ def explain(state: MissionState, key: str) -> Link:
     judged = next((j for j in state.judgements if j.judgement.key == key), None)
     if judged is not None:
         return chain.judgement(judged.judgement, verdict=judged.verdict, depth=0)
-    found = [f for f in state.findings if len(key) > 2 and f.id.startswith(key)]
-    if len(found) == 1:
-        return chain.finding(found[0], depth=0)
-    known = [t.task.key for t in state.tasks] + [u.planned.key for u in state.unknowns]
-    known += [j.judgement.key for j in state.judgements]
-    raise UsageError(f"nothing here is called {clean(key)!r}", hint=nearest(key, known))
+    named = [f for f in state.findings if f.name == key]
+    if len(named) == 1:
+        return chain.finding(named[0], depth=0)
+    path = chain.fact(key)
+    if path is not None:
+        return path
+    raise UsageError(f"nothing here is called {clean(asked)!r}", hint=nearest(asked, known))
+
+
+def _by_id(state: MissionState, chain: _Chain, key: str) -> Link | None:
+    """A finding or an observation by its id or the beginning of it."""
+    if len(key) < 3 or key[:2] not in ("f-", "o-"):
+        return None
+    if key.startswith("f-"):
+        found = [f for f in state.findings if f.id.startswith(key)]
+        return chain.finding(found[0], depth=0) if len(found) == 1 else None
+    ids = {f.observation_id for f in state.findings if f.observation_id and f.observation_id.startswith(key)}
+    return chain.observation(ids.pop()) if len(ids) == 1 else None
+
+
+def summary(state: MissionState, link: Link, *, width: int = 100) -> list[str]:
+    """What an explained thing waits for in at most five lines: what blocks, who unblocks, the cheapest next command."""
+    if (task := state.task(link.ref)) is not None and link.kind == "task":
+        return task_summary(state, task, width=width)
+    unknown = state.unknown(link.ref) if link.kind == "unknown" else None
+    if unknown is not None:
+        return unknown_summary(unknown, command=_decide(unknown), width=width)
+    return []
 
 
 def explain_lines(state: MissionState, key: str, *, width: int = 100) -> list[str]:
-    """The chain as indented text; commands stand on lines of their own, uncut."""
-    return list(_lines(explain(state, key), depth=0, width=width))
+    """A summary, then the chain as indented text: each thing once, cut in depth where `recon why` of the thing goes on.
+    Commands stand on lines of their own, uncut."""
+    link = explain(state, key)
+    head = summary(state, link, width=width)
+    shown = list(_Page(link, width=width).lines(link))
+    return [*head, "", *shown] if head else shown
 
 
-def _lines(link: Link, *, depth: int, width: int) -> Iterator[str]:
-    pad = "  " * depth
-    head = " ".join(part for part in (link.kind, link.ref, f"[{link.state}]" if link.state else "") if part)
-    text = f"{head}: {link.text}" if link.text else head
-    yield from wrap(text, width, first=pad if depth == 0 else f"{pad[:-2]}└ ", rest=pad + "  ")
-    if link.command:
-        yield f"{pad}  $ {link.command}"
-    for below in link.below:
-        yield from _lines(below, depth=depth + 1, width=width)
+class _Page:
+    """Writes a chain as lines (stateful: what was said, so that it is said once). What holds nothing up is only named,
+    unless nothing is held up at all: then it is what the answer rests on."""
+
+    def __init__(self, root: Link, *, width: int) -> None:
+        self._width = width
+        self._root_settled = root.state in _SETTLED
+        self._said: set[tuple[str, str]] = set()
+
+    def lines(self, link: Link, *, depth: int = 0) -> Iterator[str]:
+        pad = "  " * depth
+        head = " ".join(
+            part for part in (link.kind, link.ref, f"[{link.state}]" if link.state else "") if part
+        )
+        again = self._again(link)
+        text = f"{head}: see above" if again else f"{head}: {link.text}" if link.text else head
+        first = pad if depth == 0 else f"{pad[:-2]}└ "
+        yield from wrap(text, self._width, first=first, rest=pad + "  ")
+        if again:
+            return
+        if link.command:
+            yield f"{pad}  $ {link.command}"
+        options = [below for below in link.below if below.kind == "option"] if depth else []
+        yield from self._below(link, [below for below in link.below if below not in options], depth=depth)
+        if options:  # in full where the question itself is asked about
+            named = " | ".join(option.ref for option in options)
+            yield from wrap(named, self._width, first=f"{pad}└ options: ", rest=pad + "    ")
+            yield f"{pad}    $ {_any_option(options)}"
+
+    def _below(self, link: Link, rest: Sequence[Link], *, depth: int) -> Iterator[str]:
+        settled = depth > 0 and link.state in _SETTLED and not self._root_settled
+        if rest and (settled or depth >= _SHOWN_DEPTH):
+            yield from _more(link, "  " * depth)
+            return
+        for below in rest:
+            if not self._told(below):
+                yield from self.lines(below, depth=depth + 1)
+
+    def _again(self, link: Link) -> bool:
+        kind = link.kind.partition(" ")[0].replace("waits", "task").replace("derived", "finding")
+        again = bool(link.ref) and kind in _ONCE and (kind, link.ref) in self._said
+        self._said.add((kind, link.ref))
+        return again
+
+    def _told(self, link: Link) -> bool:
+        """Whether a gate, or a closing remark on what blocks, says only what was said above."""
+        if link.kind == "gate":
+            return ("gate", link.ref) in self._said
+        told = {("gate", link.ref), ("unknown", link.ref)} & self._said
+        return link.kind in ("blocked", "unblock") and bool(told)
+
+
+def _more(link: Link, pad: str) -> Iterator[str]:
+    if link.kind == "gate":
+        return
+    if link.ref.startswith("f-"):
+        yield f"{pad}  $ recon show finding {link.ref}"
+    elif link.ref and link.kind not in ("evidence", "fact"):
+        yield f"{pad}  more: recon why {shlex.quote(link.ref)}"
+
+
+def _any_option(options: Sequence[Link]) -> str:
+    """The command with OPTION for the word to put in; a single option is written out."""
+    if len(options) == 1:
+        return options[0].command
+    return " ".join([*options[0].command.split(" ")[:3], 'OPTION --because "..."'])
+
+
+def _decide(unknown: UnknownState) -> str:
+    return decide_command(unknown.planned.key, unknown.options) if unknown.options else ""
 
 
 class _Chain:
@@ -92,13 +190,14 @@ class _Chain:
         text = clean(planned.title)
         if item.error:
             text += f"; failed: {clean(item.error.get('message', ''))}"
+            text += f" ({clean(item.error['hint'])})" if item.error.get("hint") else ""
         below: list[Link] = []
         if self._first("task", planned.key) and depth < _DEPTH:
             below += self._dependencies(item, depth=depth)
             below += [self._gate(g, depth=depth) for g in item.gates if g.result != "true" or depth == 0]
             below += self._unblock(item)
         command = f"recon retry {planned.key}" if item.status in ("failed", "cancelled") else ""
-        return Link(kind, planned.key, STATUS_WORD[item.status], text, command, tuple(below))
+        return Link(kind, planned.key, status_word(item), text, command, tuple(below))
 
     def _dependencies(self, item: TaskState, *, depth: int) -> list[Link]:
         waits = [b.ref for b in item.blocked_by if b.kind == "dependency"]
@@ -120,6 +219,22 @@ class _Chain:
         if (task := self._state.task(ref)) is not None:
             return [self.task(task, depth=depth)]
         return [self._path(ref, depth=depth)]
+
+    def fact(self, path: str) -> Link | None:
+        """What a path such as `host.fs` reads; None where it is no path of this mission."""
+        read = self._view.read(path)
+        return None if read.state in ("missing", "error") else self._path(path, depth=0)
+
+    def observation(self, identity: str) -> Link:
+        """What was made of one observation."""
+        found = [f for f in self._state.findings if f.observation_id == identity]
+        text = f"read {time_text(found[0].observed_at)}; {len(found)} findings rest on it"
+        below = [
+            Link("finding", f.id, f.level_text, f"{clean(f.name)}: {finding_text(f, limit=_SHORT)}")
+            for f in found
+        ]
+        show = f"recon show observation {identity}"
+        return Link("evidence", identity, found[0].origin, text, show, tuple(below))
 
     def _path(self, path: str, *, depth: int) -> Link:
         read = self._view.read(path)
@@ -193,7 +308,7 @@ class _Chain:
             command = blocker_command(self._state, blocker)
             if command and blocker.kind != "dependency":
                 out.append(Link("unblock", clean(blocker.ref), who, clean(blocker.reason), command))
-            elif not command and blocker.kind in ("stale", "gate", "source"):
+            elif not command and blocker.kind in ("stale", "gate"):
                 out.append(Link("blocked", clean(blocker.ref), blocker.state, clean(blocker.reason)))
         return out
 

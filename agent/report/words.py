@@ -9,6 +9,7 @@ from typing import Final
 
 from recon.agent.engine.units import bytes_text
 from recon.agent.model.base import Json
+from recon.agent.model.state import TaskState
 from recon.agent.model.words import (
     JudgementVerdict,
     MissionVerdict,
@@ -29,6 +30,26 @@ STATUS_WORD: Final[dict[TaskStatus, str]] = {
     "skipped": "skipped", "cancelled": "cancelled", "interrupted": "interrupted", "blocked": "blocked",
     "awaiting_decision": "needs decision", "awaiting_approval": "needs approval",
 }  # fmt: skip
+FOR_YOU: Final = "for you"
+
+
+def for_person(item: TaskState) -> bool:
+    """Whether a todo item waits for nothing but a person who carries it out."""
+    return (
+        item.status == "blocked" and bool(item.blocked_by) and {b.kind for b in item.blocked_by} == {"manual"}
+    )
+
+
+def status_word(item: TaskState) -> str:
+    """The status of a todo item as people read it."""
+    return FOR_YOU if for_person(item) else STATUS_WORD[item.status]
+
+
+def status_glyph(item: TaskState) -> str:
+    """The glyph before it."""
+    return "!" if for_person(item) else STATUS_GLYPH[item.status]
+
+
 UNKNOWN_GLYPH: Final[dict[UnknownStatus, str]] = {
     "open": "?",
     "answered": "✓",
@@ -95,18 +116,43 @@ def _plain(value: Json, *, unit: str | None, depth: int) -> str:
     if depth > 2:
         return "…"
     if isinstance(value, Mapping):
-        return ", ".join(f"{k} {_plain(v, unit=_unit_of(str(k)), depth=depth + 1)}" for k, v in value.items())
-    if isinstance(value, Sequence):
-        return ", ".join(_plain(v, unit=unit, depth=depth + 1) for v in value)
-    return json.dumps(value, default=str)
+        parts = [_entry(str(k), v, unit=_unit_of(str(k)) or unit, depth=depth) for k, v in value.items()]
+    elif isinstance(value, Sequence):
+        parts = [_inner(_said(v), unit=unit, depth=depth) for v in value]
+    else:
+        return json.dumps(value, default=str)
+    apart = "; " if depth == 0 and any(", " in part for part in parts) else ", "
+    return apart.join(parts) or "none"
+
+
+def _said(value: Json) -> Json:
+    """An item of a list without the fields that it does not have."""
+    return {k: v for k, v in value.items() if v is not None} if isinstance(value, Mapping) else value
+
+
+def _entry(key: str, value: Json, *, unit: str | None, depth: int) -> str:
+    """`key value`; what has parts itself behind a colon, deeper down in brackets."""
+    colon = ":" if depth == 0 and _has_parts(value) else ""
+    return f"{key}{colon} {_inner(value, unit=unit, depth=depth)}"
+
+
+def _inner(value: Json, *, unit: str | None, depth: int) -> str:
+    if value is None:
+        return "none"
+    said = _plain(value, unit=unit, depth=depth + 1)
+    return f"({said})" if depth > 0 and _has_parts(value) else said
+
+
+def _has_parts(value: Json) -> bool:
+    return isinstance(value, Mapping | list | tuple) and bool(value)
 
 
 def _number(value: float, unit: str | None) -> str:
     if unit == "bytes":
-        return bytes_text(value) if abs(value) >= 10**7 else f"{value} bytes"
+        return bytes_text(value)
     shown = f"{value:g}" if isinstance(value, float) else str(value)
     return f"{shown} {unit}" if unit and unit != "count" else shown
 
 
 def _unit_of(key: str) -> str | None:
-    return "bytes" if key == "bytes" or key.endswith("_bytes") else None
+    return "bytes" if key == "bytes" or key.endswith("_bytes") or key.startswith("bytes_by_") else None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Final
 
 from recon.agent.api import Fact, Seen
 from recon.agent.engine.view import View
-from recon.agent.model.errors import ParseError
-from recon.agent.model.findings import Draft, Finding, Raw, Request, make_finding
+from recon.agent.model.errors import ParseError, ReachError
+from recon.agent.model.findings import Draft, Finding, Raw, Request, make_finding, unreached
 from recon.agent.model.words import LEVEL_RANK, Level, Origin
 from recon.agent.runner.ports import Sources
 from recon.agent.store import Store
@@ -52,7 +53,7 @@ class Interviewer:
 
     def __init__(
         self, *, store: Store, sources: Sources, knowledge: Knowledge, realm: str, attempt_id: int, producer: str,
-        gates: dict[str, asyncio.Semaphore],
+        gates: dict[str, asyncio.Semaphore], now: Callable[[], float],
     ) -> None:  # fmt: skip
         self._store = store
         self._sources = sources
@@ -61,15 +62,18 @@ class Interviewer:
         self._attempt_id = attempt_id
         self._producer = producer
         self._gates = gates
+        self._now = now
 
     async def ask(self, request: Request, fact: Fact, *, subject: str) -> Seen:
         """Fetches, records, parses, records. Raises ReachError from the source."""
-        gate = self._gates.get(request.connector)
-        if gate is None:
-            raw = await self._sources.fetch(request)
-        else:
-            async with gate:
+        try:
+            async with self._gates.get(request.connector) or nullcontext():
                 raw = await self._sources.fetch(request)
+        except ReachError as error:
+            self._store.record(
+                request, unreached(error, self._now()), realm=self._realm, attempt_id=self._attempt_id
+            )
+            raise
         observation = self._store.record(request, raw, realm=self._realm, attempt_id=self._attempt_id)
         if len(raw.stdout) > _THREAD_ABOVE:
             drafts = await asyncio.to_thread(parse, fact, raw)
@@ -102,7 +106,7 @@ def derive(
     """Findings computed from findings: level and origin are never better than the weakest input's."""
     levels = sorted((f.level for f in inputs), key=LEVEL_RANK.__getitem__)
     origin: Origin = "composed" if any(f.origin == "composed" for f in inputs) else "captured"
-    observed_at = max((f.observed_at for f in inputs), default=0.0)
+    observed_at = min((f.observed_at for f in inputs), default=0.0)  # as old as the oldest thing it rests on
     return [
         make_finding(
             draft.model_copy(update={"level": _weaker(draft.level, levels[0] if levels else draft.level)}),

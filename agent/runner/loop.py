@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import heapq
 import traceback
 from collections import Counter
@@ -15,6 +16,7 @@ from recon.agent.engine.retry import decide_retry
 from recon.agent.engine.schedule import Schedule
 from recon.agent.engine.view import View
 from recon.agent.model.base import Json
+from recon.agent.model.changes import Change
 from recon.agent.model.errors import ReachError, ReconError
 from recon.agent.model.findings import Finding, Side
 from recon.agent.model.missions import Mission, Revision
@@ -24,9 +26,13 @@ from recon.agent.model.words import Cause
 from recon.agent.runner.act import carry_out
 from recon.agent.runner.contexts import TaskContext
 from recon.agent.runner.evidence import Interviewer, Knowledge, derive
+from recon.agent.runner.host_lock import HostLock, Locking
 from recon.agent.runner.messages import (
     Message,
     MissionChanged,
+    ReadAgain,
+    Reopened,
+    TakenOver,
     TaskEnded,
     TaskProgress,
     TasksAdded,
@@ -35,13 +41,21 @@ from recon.agent.runner.messages import (
 )
 from recon.agent.runner.planning import Planner, StartGate
 from recon.agent.runner.ports import Clock, Options, Registry, Sources
-from recon.agent.runner.process import is_dead, this_process
+from recon.agent.runner.process import is_dead, lives_here, this_process
 from recon.agent.runner.records import load_records
+from recon.agent.runner.unknowns import note_unknowns
 from recon.agent.store import Finish, FinishStatus, Store, Take, TakenAttempt
 
 _TRACEBACK_LINES = 12
+_FREEZE_ABOVE = 1000  # tasks
 _MAX_SIDES = 12  # findings a judgement names when its judge named none
 _MAX_REFUSALS = 3  # of one change in one run: a gate that flickers must not spin the loop
+
+
+def _first(group: BaseExceptionGroup[ReconError]) -> ReconError:
+    """The first of a group's errors, however deep it lies."""
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,7 @@ class Loop:
     listen: Callable[[Message], None]
     run_row: Run
     render: Renderer
+    locking: Locking | None = None  # None: changes lock nothing (tests that need no host)
     schedule: Schedule = field(init=False)
     stopping: bool = False
 
@@ -87,6 +102,7 @@ class Loop:
         self._ended: list[tuple[int, TakenAttempt, End, float]] = []
         self._delayed: list[tuple[float, int]] = []
         self._refusals: Counter[int] = Counter()
+        self._tries: Counter[int] = Counter()  # of each task in this run: a person's retry begins anew
         self._causes: dict[int, Cause] = {}
         self._wake = asyncio.Event()
         self._fetch_gates = {name: asyncio.Semaphore(n) for name, n in self.options.fetches.items()}
@@ -98,17 +114,24 @@ class Loop:
 
     async def run(self) -> None:
         """Runs until nothing can be started, or `stop` was called. Every child is gone when it returns."""
-        if self.planner.refresh_at_start(self.head):
+        if again := self.planner.refresh_at_start(self.head):
+            self._announce_again(again)
             self.knowledge.forget()
         self.reload()
-        async with asyncio.TaskGroup() as group:
-            heart = group.create_task(self._heartbeat())
-            try:
-                await self._turns(group)
-            finally:
-                heart.cancel()
-                for task, _ in self._active.values():
-                    task.cancel()
+        told: ExceptionGroup[ReconError] | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                heart = group.create_task(self._heartbeat())
+                try:
+                    await self._turns(group)
+                finally:
+                    heart.cancel()
+                    for task, _ in self._active.values():
+                        task.cancel()
+        except* ReconError as failed:
+            told = failed
+        if told is not None:  # one error with a message and a hint, as everywhere else
+            raise _first(told) from None
         self._write_ends()
 
     def stop(self) -> None:
@@ -208,7 +231,11 @@ class Loop:
     def _cause(self, task_id: int) -> Cause:
         if self.schedule.status[task_id] == "interrupted":
             return "resume"
-        return self._causes.pop(task_id, "first")
+        if task_id not in self._causes and self.schedule.tasks[task_id].lease_token:  # it ran before this run
+            last = self.store.attempts(task_id)[-1:]
+            return "refresh" if last and last[0].outcome == "succeeded" else "retry"
+        earlier: Cause = "retry" if self.schedule.tasks[task_id].lease_token else "first"
+        return self._causes.pop(task_id, earlier)
 
     def _refused(self, task_id: int) -> None:
         self._refusals[task_id] += 1
@@ -251,6 +278,7 @@ class Loop:
         task = self.schedule.tasks[task_id]
         self.schedule.set_status(task_id, "running")
         self.started += 1
+        self._tries[task_id] += 1
         self.listen(TaskStarted(task.key, task.planned.title, self.clock.wall()))
         self._active[task_id] = (group.create_task(self._attempt(task, taken)), taken)
 
@@ -303,7 +331,7 @@ class Loop:
         retry_after_s: float | None = None,
     ) -> End:  # fmt: skip
         again = decide_retry(
-            task.planned.retry, attempts=taken.n, retryable=retryable and task.planned.kind != "act",
+            task.planned.retry, attempts=self._tries[task.id], retryable=retryable and task.planned.kind != "act",
             jitter=self.clock.jitter(), retry_after_s=retry_after_s,
         )  # fmt: skip
         if again.again:
@@ -315,7 +343,7 @@ class Loop:
     def _context(self, task: Task, taken: TakenAttempt, version: str) -> TaskContext:
         interviewer = Interviewer(
             store=self.store, sources=self.sources, knowledge=self.knowledge, realm=self.mission.realm,
-            attempt_id=taken.attempt_id, producer=task.key, gates=self._fetch_gates,
+            attempt_id=taken.attempt_id, producer=task.key, gates=self._fetch_gates, now=self.clock.wall,
         )  # fmt: skip
         return TaskContext(
             task.planned, intent=self.head.intent, knowledge=self.knowledge, interviewer=interviewer,
@@ -354,10 +382,26 @@ class Loop:
                 definition, change, context, self.sources.executor(change.host),
                 phase=lambda phase: self.store.set_phase(taken.attempt_id, phase, self.clock.wall()),
                 why_not=lambda: self.start_gate.why_not_apply(task.id),
+                lock=self._host_lock(task, taken, change, context),
             )  # fmt: skip
         finally:
             self.store.attach_log(taken.attempt_id, "\n".join(context.lines).encode())
         return End("succeeded", ended.summary)
+
+    def _host_lock(
+        self, task: Task, taken: TakenAttempt, change: Change, context: TaskContext
+    ) -> HostLock | None:
+        """The lock on the host that a change holds; none where nothing real is changed."""
+        if self.locking is None or self.mission.origin != "live" or task.planned.effect == "read_only":
+            return None
+        me = self.locking.holder(
+            task=task.key, attempt=taken.attempt_id, change=change.change_hash, token=taken.token,
+            at=self.clock.wall(), me=self.me,
+        )  # fmt: skip
+        return HostLock(
+            self.sources.executor(change.host), me, path=self.locking.path, host=change.host,
+            wait_s=self.locking.wait_s, log=context.log, ended=self.store.attempt_ended,
+        )  # fmt: skip
 
     # ---- more to do, others, life signs
 
@@ -374,6 +418,8 @@ class Loop:
         tasks = [t for t in self.store.tasks(self.mission.id) if t.in_head]
         self.schedule = Schedule(tasks, self.store.dependencies(self.mission.id))
         self._has_acts = any(t.planned.kind == "act" for t in tasks)
+        if len(tasks) > _FREEZE_ABOVE:
+            gc.freeze()  # the graph lives as long as the run: looking through it at every collection costs the square
         delayed = {task_id for _, task_id in self._delayed}
         for task_id in delayed & set(self.schedule.tasks):
             self.schedule.hold(task_id)
@@ -385,17 +431,39 @@ class Loop:
 
     def _extend(self) -> bool:
         """New todo items by rule, judges and facts to run again. Whether there is something to do now."""
+        self._note_unknowns()
         added = self.planner.extend(self.head)
         for key, because in added.brought:
             self.listen(TasksAdded((key,), because))
-        again = self.planner.judges_to_repeat(self.head) + self.planner.facts_to_refresh(self.head)
-        for task in again:
-            self._causes[task.id] = "refresh"
-        if added.changed or again:
+        for taken in added.taken:
+            self.listen(TakenOver(taken.task.key, taken.mission_id, taken.read_at))
+        if added.changed:
+            self.knowledge.forget()
+            self._note_unknowns()  # new questions
+        judges = self.planner.judges_to_repeat(self.head)
+        self._causes.update({task.id: "refresh" for task in judges})
+        facts = self.planner.facts_to_refresh(self.head)
+        self._announce_again(facts)
+        if added.changed or judges or facts:
             self.knowledge.forget()
             self.reload()
             return True
         return bool(self._choose_act())
+
+    def _announce_again(self, again: Sequence[tuple[Task, str]]) -> None:
+        for task, because in again:
+            self._causes[task.id] = "refresh"
+            self.listen(ReadAgain(task.key, because))
+
+    def _note_unknowns(self) -> None:
+        """Writes down which questions are answered, open or contradicted by now, and says which were opened again."""
+        turned = note_unknowns(
+            self.store, self.mission.id, known_now=self.clock.known(), at=self.clock.wall(),
+            actor=f"run:{self.run_row.id}", run_id=self.run_row.id,
+        )  # fmt: skip
+        for one in turned:
+            if one.reopened:
+                self.listen(Reopened(one.key, one.new, one.reason))
 
     async def _others_work(self) -> bool:
         """Whether another live run works on this mission; waits a moment for it. Dead ones are taken over."""
@@ -403,8 +471,9 @@ class Loop:
         if not running:
             return False
         taken_over = self.store.reclaim(
-            self.clock.wall(), lambda run: run.id != self.run_row.id and is_dead(run, self.me)
-        )
+            self.clock.wall(), lambda run: run.id != self.run_row.id and is_dead(run, self.me),
+            lives=lambda run: lives_here(run, self.me),
+        )  # fmt: skip
         if not taken_over:
             self.listen(Waiting(f"{len(running)} tasks run in another process"))
             await self._rest(self.options.poll_s)

@@ -57,4 +57,40 @@ class MissionChanged:
     mission_id: str
 
 
-Message: TypeAlias = TaskStarted | TaskProgress | TaskEnded | TasksAdded | Waiting | MissionChanged
+@dataclass(frozen=True, slots=True)
+class ReadAgain:
+    """A fact may not be believed any more: the task that reads it starts again."""
+
+    key: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """A reading of another mission still holds and is not made again. `read_at` is UTC seconds."""
+
+    key: str
+    mission_id: str
+    read_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reopened:
+    """A question that was answered is open again."""
+
+    key: str
+    status: str
+    reason: str
+
+
+Message: TypeAlias = (
+    TaskStarted
+    | TaskProgress
+    | TaskEnded
+    | TasksAdded
+    | Waiting
+    | MissionChanged
+    | ReadAgain
+    | TakenOver
+    | Reopened
+)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from recon.agent.api import Definition, Playbook
+from recon.agent.api import Definition, Intent, Plan, Playbook, View
 from recon.agent.model.base import content_id
-from recon.agent.model.errors import ConfigError, PlanError
+from recon.agent.model.errors import ConfigError, PlanError, ReconError
 from recon.agent.model.findings import Raw, Request
 
 
@@ -35,6 +35,7 @@ class Executor(Protocol):
         timeout_s: float,
         cwd: str = "",
         log: Callable[[str], None] | None = None,
+        stdin: bytes = b"",
     ) -> Outcome: ...
 
 
@@ -102,6 +103,16 @@ class Registry:
                 f"no playbook is called {name!r}", hint=f"there are: {', '.join(sorted(self.playbooks))}"
             )
         return self.playbooks[name]
+
+    def plan(self, name: str, intent: Intent, view: View) -> Plan:
+        """What a playbook plans now. A bug in it gets its name (PlanError)."""
+        playbook = self.playbook(name)
+        try:
+            return playbook.plan(intent, view)
+        except ReconError:
+            raise
+        except Exception as error:  # a stranger's code may raise anything
+            raise PlanError(f"playbook {name} failed: {type(error).__name__}: {error}") from error
 
     def hashes(self) -> dict[str, str]:
         """What a stored task remembers of the definition it was planned with."""

@@ -40,6 +40,21 @@ def is_dead(run: Run, me: ProcessIdentity) -> bool:
     return started is None or started != run.pid_started
 
 
+def lives_here(run: Run, me: ProcessIdentity) -> bool:
+    """Whether the runner of `run` is a process of this machine that is alive: suspended perhaps, but not gone."""
+    return run.host == me.host and not is_dead(run, me)
+
+
+def is_alive(
+    host: str, boot_id: str, pid: int, started: float, *, unless: tuple[str, str, int, float] | None = None
+) -> bool:
+    """Whether this very process runs on this machine now; False for one elsewhere, and for the one named in `unless`."""
+    me = this_process()
+    if (host, boot_id, pid, started) == unless or (host, boot_id) != (me.host, me.boot_id):
+        return False
+    return _started(pid) == started
+
+
 def _boot_id() -> str:
     try:
         return _BOOT_ID.read_text().strip()

@@ -20,6 +20,11 @@ _AFTER = Sql(
     .where(event.c.seq > bindparam("after"), event.c.mission_id == bindparam("mission"))
     .order_by(event.c.seq)
 )
+_OF_ENTITY = Sql(
+    all_of(event)
+    .where(event.c.mission_id == bindparam("mission"), event.c.entity == bindparam("kind"))
+    .order_by(event.c.seq)
+)
 _COUNT = Sql(select(func.count()).select_from(event).where(event.c.mission_id == bindparam("mission")))
 
 
@@ -40,6 +45,10 @@ class Events(Database):
     def events_after(self, mission_id: str, seq: int) -> list[Event]:
         """The events of a mission after sequence number `seq`, oldest first."""
         return [_event(row) for row in self.rows(_AFTER, after=seq, mission=mission_id)]
+
+    def events_of(self, mission_id: str, entity: str) -> list[Event]:
+        """The events of a mission about one kind of thing, oldest first."""
+        return [_event(row) for row in self.rows(_OF_ENTITY, mission=mission_id, kind=entity)]
 
     def event_count(self, mission_id: str) -> int:
         """How many events a mission has."""

@@ -27,6 +27,11 @@ def open_database(path: Path, *, create: bool, read_only: bool, busy_wait_s: flo
     while True:
         try:
             return _open(path, create=create, read_only=read_only)
+        except OSError as error:  # a folder that may not be searched, a file that may not be opened
+            raise StoreError(
+                f"{path}: cannot be opened ({error.strerror or error})",
+                hint="check its folder and rights, or name another with --db",
+            ) from error
         except sqlite3.Error as error:
             if not is_busy(error):
                 raise store_error(error, path) from error
@@ -157,8 +162,11 @@ def _reading_mode(path: Path) -> str:
 
 def _in_use(path: Path) -> bool:
     """Whether a log with something in it, or a process that may be writing one, belongs to the file."""
-    log = path.with_name(path.name + "-wal")
-    return (log.exists() and log.stat().st_size > 0) or path.with_name(path.name + "-shm").exists()
+    try:
+        logged = path.with_name(path.name + "-wal").stat().st_size > 0
+    except FileNotFoundError:  # none, or its process has just ended
+        logged = False
+    return logged or path.with_name(path.name + "-shm").exists()
 
 
 def _prepare(raw: sqlite3.Connection, path: Path, found: str | None) -> None:

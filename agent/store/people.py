@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from collections.abc import Mapping
 from typing import Literal
 
 from sqlalchemy import bindparam, select
 
+from recon.agent.model.base import Json, canonical_json
 from recon.agent.model.errors import UsageError
 from recon.agent.model.records import Approval, Decision
 from recon.agent.store.schema import approval, decision, task
@@ -29,8 +33,10 @@ class People(Tasks):
     def decide(
         self, mission_id: str, *, about_key: str, option: str, value: str, because: str, by: str, via: str,
         shown_sha: str, now: float, from_n: int, to_n: int, undoes: int | None = None,
+        basis: Mapping[str, Json] | None = None,
     ) -> Decision:  # fmt: skip
-        """Records a choice. `shown_sha` names the blob of what the person saw; `undoes` the decision it takes back.
+        """Records a choice. `shown_sha` names the blob of what the person saw; `undoes` the decision it takes back,
+        `basis` the judgements and the answer it holds for.
 
         Raises UsageError where `undoes` is no decision of this mission that still holds.
         """
@@ -42,6 +48,7 @@ class People(Tasks):
                 _INSERT_DECISION,
                 mission_id=mission_id, about_key=about_key, option=option, value=value, because=because, by=by,
                 via=via, at=now, shown_sha=shown_sha, from_n=from_n, to_n=to_n, undoes=undoes,
+                basis_json=canonical_json(dict(basis or {})),
             )  # fmt: skip
             made = str(cursor.lastrowid)
             payload = {"about": about_key, "option": option}
@@ -56,26 +63,24 @@ class People(Tasks):
 
     def decisions(self, mission_id: str) -> list[Decision]:
         """All decisions of a mission, oldest first, those taken back too."""
-        return [
-            Decision(**{name: row[name] for name in Decision.model_fields})
-            for row in self.rows(_DECISIONS, wanted=mission_id)
-        ]
+        return [_decision(row) for row in self.rows(_DECISIONS, wanted=mission_id)]
 
     def approve(
         self, task_id: int, *, change_hash: str, exact_hash: str, shown_sha: str,
         verdict: Literal["approve", "deny"], message: str, by: str, via: str, now: float,
+        scope: Literal["exact", "bounds"] = "exact",
     ) -> Approval:  # fmt: skip
-        """Records a consent or refusal to the change with these hashes."""
+        """Records a consent or refusal to the change (or the bounds of a later one) with these hashes."""
         with self.transaction():
             mission_id = self.task(task_id).mission_id
             cursor = self.run(
                 _INSERT_APPROVAL,
                 task_id=task_id, change_hash=change_hash, exact_hash=exact_hash, shown_sha=shown_sha, verdict=verdict,
-                message=message, by=by, via=via, at=now,
+                message=message, by=by, via=via, at=now, scope=scope,
             )  # fmt: skip
             self.note(
                 mission_id, "approval", str(cursor.lastrowid), old="", new=verdict, actor=by, at=now,
-                payload={"task": task_id, "change_hash": change_hash},
+                payload={"task": task_id, "change_hash": change_hash, "scope": scope},
             )  # fmt: skip
             return self.approvals(mission_id)[-1]
 
@@ -85,6 +90,11 @@ class People(Tasks):
             Approval(**{name: row[name] for name in Approval.model_fields})
             for row in self.rows(_APPROVALS, wanted=mission_id)
         ]
+
+
+def _decision(row: sqlite3.Row) -> Decision:
+    columns = {name: row[name] for name in Decision.model_fields if name != "basis"}
+    return Decision(**columns, basis=json.loads(row["basis_json"]))
 
 
 def _refuse_undo(decisions: list[Decision], undoes: int) -> None:

@@ -106,10 +106,14 @@ class Runs(Tasks, Evidence):
         """The runs of all missions that have not said that they ended; some may be dead, see `reclaim`."""
         return [_run(row) for row in self.rows(_LIVE)]
 
-    def reclaim(self, now: float, is_dead: Callable[[Run], bool], *, actor: str = "reclaim") -> list[Task]:
+    def reclaim(
+        self, now: float, is_dead: Callable[[Run], bool], *, lives: Callable[[Run], bool] = lambda run: False,
+        actor: str = "reclaim",
+    ) -> list[Task]:  # fmt: skip
         """Running tasks whose run is dead or has ended, or whose lease is over, become interrupted; returns them.
 
-        `is_dead` is asked once for each live run and must be sure: a run on another machine is waited for. Runs found
+        `is_dead` is asked once for each live run and must be sure: a run on another machine is waited for. `lives` says of
+        which runs it is sure that they are alive: what those hold stays theirs, however late their heartbeat is. Runs found
         dead are noted as lost.
         """
         dead = {one.id for one in self.live_runs() if is_dead(one)}
@@ -117,10 +121,14 @@ class Runs(Tasks, Evidence):
             for run_id in sorted(dead):
                 self._end(run_id, now=now, exit_code=None, word="lost", actor=actor)
             live = {one.id for one in self.live_runs()}
+            sure = {one.id for one in self.live_runs() if lives(one)}
             lost = [
                 row
                 for row in self.rows(_RUNNING)
-                if row["lease_run"] not in live or row["lease_until"] is None or row["lease_until"] <= now
+                if row["lease_run"] not in live
+                or (
+                    row["lease_run"] not in sure and (row["lease_until"] is None or row["lease_until"] <= now)
+                )
             ]
             for row in lost:
                 self._interrupt(row, now=now, actor=actor)
@@ -135,6 +143,11 @@ class Runs(Tasks, Evidence):
                 row["mission_id"], "attempt", str(attempt_id), old=row["phase"] or "", new=phase,
                 actor=f"run:{row['run_id']}", at=now, run_id=row["run_id"], payload={"task": row["task_id"]},
             )  # fmt: skip
+
+    def attempt_ended(self, attempt_id: int) -> bool:
+        """Whether an attempt has ended, well or not; False where this state has no such attempt."""
+        row = self.one(_ATTEMPT, wanted=attempt_id)
+        return row is not None and row["ended_at"] is not None
 
     def attach_log(self, attempt_id: int, text: bytes) -> str:
         """Keeps the log of an attempt (already redacted), in place of one kept before; its sha256."""

@@ -214,7 +214,7 @@ decision = Table(
     Column("mission_id", Text, ForeignKey("mission.id"), nullable=False, index=True),
     _text("about_key"), _text("option"), _text("value"), _text("because"), _text("by"), _text("via"), _time("at"),
     _text("shown_sha"), _integer("from_n"), _integer("to_n"),
-    Column("undoes", Integer, ForeignKey("decision.id")),
+    Column("undoes", Integer, ForeignKey("decision.id")), _text("basis_json"),
 )  # fmt: skip
 
 approval = Table(
@@ -222,7 +222,7 @@ approval = Table(
     Column("id", Integer, primary_key=True),
     Column("task_id", Integer, ForeignKey("task.id"), nullable=False, index=True),
     _text("change_hash"), _text("exact_hash"), _text("shown_sha"), _text("verdict"), _text("message"), _text("by"),
-    _text("via"), _time("at"),
+    _text("via"), _time("at"), _text("scope"),  # scope: exact, bounds
 )  # fmt: skip
 
 event = Table(

@@ -174,7 +174,7 @@ def task_of(row: sqlite3.Row, *, in_head: bool) -> Task:
     return Task(
         id=row["id"], mission_id=row["mission_id"], definition_hash=row["definition_hash"], planned=planned,
         status=row["status"], lease_run=row["lease_run"], lease_token=row["lease_token"],
-        lease_until=row["lease_until"], in_head=in_head,
+        lease_until=row["lease_until"], in_head=in_head, edited=tuple(json.loads(row["edited_json"])),
     )  # fmt: skip
 
 

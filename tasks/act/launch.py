@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from recon.agent.api import ActTask, Json, Rendered, View
-from recon.tasks.act.rendering import Sheet, as_root, detached
+from recon.tasks.act.rendering import LOAD_TROUBLE, Sheet, as_root, detached
 from recon.tasks.deployment import (
     PORTS,
     Instance,
     instances,
     model_dir,
     model_root,
-    planned_python,
 )
+from recon.tasks.environment import planned_python
 from recon.tasks.judge.transfer import rdma_devices
 from recon.tasks.knowledge import engine_tables as tables
-from recon.tasks.releases import architecture, needed_release, planned_release
+from recon.tasks.releases import architecture, planned_release
 
 _LOCAL: Final = "http://127.0.0.1"
 _QUESTION: Final = "What is 17 times 23? Answer with the number only."
@@ -36,7 +36,7 @@ def render_server(view: View, params: Mapping[str, Json]) -> Rendered:
         sheet.gap("GPUs of the instance", "")
         return sheet.manual()
     argv = [
-        sheet.gap("interpreter of the new engine", _python(view)),
+        sheet.gap("interpreter of the new engine", planned_python(view)),
         "-m",
         "sglang.launch_server",
         *_arguments(view, sheet, instance),
@@ -44,8 +44,8 @@ def render_server(view: View, params: Mapping[str, Json]) -> Rendered:
     gpus = ",".join(str(g) for g in instance.gpus)
     pinned = ["LimitMEMLOCK=infinity"] if view.intent.transfer_backend == "mooncake" else []
     sheet.run(detached(view, f"recon-{role}", argv, env=[f"CUDA_VISIBLE_DEVICES={gpus}"], properties=pinned))
-    lint = [w for w in argv if w.startswith("--") and not _has_flag(w, planned_release(view))]
-    sheet.note(f"SGLang {planned_release(view)} has no {', '.join(lint)}" if lint else "")
+    for trouble in flag_troubles(argv, planned_release(view)):
+        sheet.note(trouble)
     where = f"GPUs {gpus}, NUMA {'/'.join(instance.nodes)}" if instance.nodes else f"GPUs {gpus}"
     sheet.note(
         f"{where}; ready: curl -fsS {_LOCAL}:{instance.port}/health; log: journalctl -u recon-{role} -f"
@@ -53,24 +53,28 @@ def render_server(view: View, params: Mapping[str, Json]) -> Rendered:
     return sheet.manual()
 
 
-def _has_flag(name: str, release: str) -> bool:
-    """Whether a release has a flag; true where the release is not known."""
-    flag = tables.flag(name)
-    return not release or (flag is not None and flag.in_release(release))
-
-
-def _python(view: View) -> str:
-    need = needed_release(view)
-    return planned_python(
-        view, release=str(view.intent.extra.get("engine_release") or need.release or tables.TABLE_VERSION)
-    )
+def flag_troubles(argv: Sequence[str], release: str) -> list[str]:
+    """What of a launch line a release does not take: flags it does not have, values that are no choice. None where the
+    release is not known."""
+    found = []
+    for word, value in zip(argv, [*argv[1:], ""], strict=True):
+        if not word.startswith("--") or not release:
+            continue
+        flag = tables.flag(word)
+        if flag is None or not flag.in_release(release):
+            found.append(f"SGLang {release} has no {word}")
+        elif flag.choices and value not in flag.choices and not value.startswith("<"):
+            found.append(f"{word} {value} is none of {', '.join(flag.choices)}")
+    return found
 
 
 def _arguments(view: View, sheet: Sheet, instance: Instance) -> list[str]:
     words = ["--model-path", model_dir(view), "--tp-size", str(len(instance.gpus)), "--trust-remote-code"]
     words += ["--host", "127.0.0.1", "--port", str(instance.port)]
     if instance.role in ("prefill", "decode"):
-        backend = sheet.gap("transfer backend: kv.transfer", view.intent.transfer_backend)
+        # a name that recon does not know is none: it would end up in a command
+        row = tables.transfer_backend(view.intent.transfer_backend or "")
+        backend = sheet.gap("transfer backend: kv.transfer", row.backend if row is not None else "")
         words += ["--disaggregation-mode", instance.role, "--disaggregation-transfer-backend", backend]
         words += _network(view)
     if instance.role == "prefill":
@@ -117,7 +121,7 @@ def render_router(view: View, params: Mapping[str, Json]) -> Rendered:
     del params
     sheet = Sheet()
     argv = [
-        sheet.gap("interpreter of the new engine", _python(view)),
+        sheet.gap("interpreter of the new engine", planned_python(view)),
         "-m",
         "sglang_router.launch_router",
         "--pd-disaggregation",
@@ -166,9 +170,8 @@ def render_verify(view: View, params: Mapping[str, Json]) -> Rendered:
         f"the answer must hold {_ANSWER}; then four at once, every one of them: some faults show only side by side"
     )
     sheet.run(["curl", "-fsS", "--parallel", "--parallel-immediate", f"{address}?n=[1-4]", *ask])
-    words = "not found in params_dict|not initialized from checkpoints|Ignore import error"
     for role in roles:
-        sheet.run(["journalctl", "-u", f"recon-{role}", "--no-pager", "-o", "cat", "-g", words])
+        sheet.run(["journalctl", "-u", f"recon-{role}", "--no-pager", "-o", "cat", "-g", LOAD_TROUBLE])
     sheet.note("these lines are errors in disguise: any of them fails the item")
     return sheet.manual()
 
@@ -177,7 +180,7 @@ def render_benchmark(view: View, params: Mapping[str, Json]) -> Rendered:
     """Measures through the entrance, one result file a concurrency."""
     del params
     sheet, split = Sheet(), view.intent.layout.mode == "pd"
-    python = sheet.gap("interpreter of the new engine", _python(view))
+    python = sheet.gap("interpreter of the new engine", planned_python(view))
     for concurrency in _CONCURRENCY:
         argv = [
             python,

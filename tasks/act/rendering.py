@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from recon.agent.api import Rendered, View, join_argv
 from recon.tasks.deployment import host_user, latest
+
+# Lines of a load log that are errors in disguise: the engine goes on, and answers garbage.
+LOAD_TROUBLE: Final = "not found in params_dict|not initialized from checkpoints|Ignore import error"
 
 
 @dataclass
@@ -25,15 +29,22 @@ class Sheet:
         return f"<{what}>"
 
     def run(self, argv: Sequence[str]) -> None:
-        """Adds a command line; gaps stay readable."""
-        self.lines.append(
-            " ".join(a if a.startswith("<") and a.endswith(">") else join_argv([a]) for a in argv)
-        )
+        """Adds a command line, every word quoted; only the gaps that this sheet made itself stay readable."""
+        self.lines.append(" ".join(self._word(word) for word in argv))
+
+    def _word(self, word: str) -> str:
+        marks = {f"gap{n}gap": f"<{what}>" for n, what in enumerate(self.missing)}
+        for mark, gap in marks.items():
+            word = word.replace(gap, mark)
+        shown = join_argv([word])
+        for mark, gap in marks.items():
+            shown = shown.replace(mark, gap)
+        return shown
 
     def note(self, text: str) -> None:
-        """Adds a comment line; an empty text adds none."""
+        """Adds a comment line; an empty text adds none. Nothing in it can begin another line."""
         if text:
-            self.lines.append(f"# {text}")
+            self.lines.append("# " + "".join(c if c.isprintable() else " " for c in text))
 
     def manual(self) -> Rendered:
         """The rendering of something a person carries out."""

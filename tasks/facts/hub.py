@@ -26,9 +26,22 @@ def subject_of(repo: str, revision: str) -> str:
     return f"hf:{repo}@{revision}"
 
 
-def revision_fact(repo: str) -> Fact:
-    """Pins a name to a commit: `same_as` and `commit`, and what the hub says about the repository."""
-    return Fact(id="hub.revision", parse=lambda raw: parse_revision(raw, repo=repo))
+# A branch moves when its owner uploads again: once a day is looked whether it still is the same commit.
+POINTER_S: Final = 86400.0
+
+
+def revision_fact(repo: str, revision: str) -> Fact:
+    """Pins a name to a commit: `same_as` and `commit`, and what the hub says about the repository. A branch or tag is
+    believed for a day, a commit for ever."""
+    lifetime = None if _SHA.match(revision) else POINTER_S
+
+    def parse(raw: Raw) -> list[Draft]:
+        return [
+            draft.model_copy(update={"lifetime_s": lifetime}) if draft.name == "same_as" else draft
+            for draft in parse_revision(raw, repo=repo)
+        ]
+
+    return Fact(id="hub.revision", parse=parse)
 
 
 def parse_revision(raw: Raw, *, repo: str) -> list[Draft]:

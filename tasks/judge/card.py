@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from recon.agent.api import Finding, Json, Judged, Judgement, JudgeTask, Side, View
+from recon.agent.api import Finding, Json, Judged, Judgement, JudgeTask, Read, Side, View
 from recon.tasks.judge.quantization import plain_long
-from recon.tasks.judge.reading import judged, judgement, not_known, plain, sides
+from recon.tasks.judge.reading import count_text, judged, judgement, not_known, plain, sides
 
 ADVICE: Final = "siblings.advice"
 _ENGINE_NAMES: Final = {
@@ -36,11 +36,26 @@ def judge_cards(view: View) -> Judged:
     sm = view.read("host.gpus.sm")
     if not sm.known:
         return judged(not_known(ADVICE, "what the cards advise depends on the GPU, which is not known", sm))
-    statements = sorted(_statements(view, str(sm.value)), key=lambda s: (s.date, s.repo, s.text))
-    return judged(*_advice(statements, str(sm.value)), *_leads(view, str(sm.value)))
+    cards = _cards(view)
+    found = (s for read, repo in cards for s in _statements(read, repo, str(sm.value)))
+    statements = sorted(found, key=lambda s: (s.date, s.repo, s.text))
+    return judged(*_advice(view, statements, cards, str(sm.value)), *_leads(view, str(sm.value)))
 
 
-def _advice(statements: list[Statement], sm: str) -> Iterator[Judgement]:
+def _unread(view: View, cards: list[tuple[Read, str]]) -> list[Read]:
+    """What might say something else about this GPU and was asked without an answer. Siblings that nobody had to look
+    for are not among them."""
+    own = [view.read("checkpoint.card.hardware"), view.read("checkpoint.card.leads")]
+    siblings = view.read("checkpoint.siblings")
+    asked = [siblings] if siblings.state in ("unknown", "stale", "error") else []
+    failed = [r for r in [*own, *(read for read, _ in cards)] if not r.known and r.state != "absent"]
+    return [*failed, *asked]
+
+
+def _advice(
+    view: View, statements: list[Statement], cards: list[tuple[Read, str]], sm: str
+) -> Iterator[Judgement]:
+    unread, listed = _unread(view, cards), view.read("checkpoint.siblings")
     proof = tuple({s.finding.id: Side(finding_id=s.finding.id) for s in statements}.values())
     against = [(a, b) for n, a in enumerate(statements) for b in statements[n + 1 :] if _disagree(a, b)]
     if against:
@@ -52,13 +67,19 @@ def _advice(statements: list[Statement], sm: str) -> Iterator[Judgement]:
             sides=tuple(dict.fromkeys(sides_of)),
             consequence="settle it by running both with known answers at the concurrency that is wanted",
         )  # fmt: skip
+    elif unread:
+        who = "advice only: nothing waits for it"
+        yield not_known(ADVICE, f"what the cards say about {sm} is not known", *unread, who=who)
     elif statements:
+        count = sum(read.known for read, _ in cards)
+        alone = (
+            "its card does not contradict itself about"
+            if count == 1
+            else f"{count_text(count)} cards agree about"
+        )
+        more = "" if listed.known else "; siblings were not looked for"
         yield judgement(
-            ADVICE,
-            "pass",
-            f"the cards agree about {sm}",
-            observed=[_said(s) for s in statements],
-            sides=proof,
+            ADVICE, "pass", f"{alone} {sm}{more}", observed=[_said(s) for s in statements], sides=proof
         )
 
 
@@ -88,25 +109,31 @@ def _same(a: str, b: str) -> bool:
     return bool(a and b) and (short_a.endswith(short_b) or short_b.endswith(short_a))
 
 
-def _statements(view: View, sm: str) -> Iterator[Statement]:
+def _cards(view: View) -> list[tuple[Read, str]]:
+    """What each card of this publisher that was asked for says about hardware, with its repository."""
     view.read("checkpoint.siblings")  # when the siblings become known, their cards are to be read too
     own = view.subject("checkpoint")
     publisher = own.removeprefix("hf:").split("/")[0]
     subjects = {
         f.subject
         for f in view.all_findings()
-        if f.name == "card.hardware" and f.subject.startswith(f"hf:{publisher}/")
+        if f.name in ("card", "card.hardware") and f.subject.startswith(f"hf:{publisher}/")
     }
+    found = []
     for number, subject in enumerate(sorted(subjects)):
         role = f"card{number}"
         read = view.rebound(role, subject).read(f"{role}.card.hardware")
-        if not read.known or not isinstance(read.value, list) or read.finding is None:
-            continue
-        repo = subject.removeprefix("hf:").rpartition("@")[0]
-        for row in read.value:
-            statement = _statement(row, repo, sm, read.finding)
-            if statement is not None:
-                yield statement
+        found.append((read, subject.removeprefix("hf:").rpartition("@")[0]))
+    return found
+
+
+def _statements(read: Read, repo: str, sm: str) -> Iterator[Statement]:
+    if not read.known or not isinstance(read.value, list) or read.finding is None:
+        return
+    for row in read.value:
+        statement = _statement(row, repo, sm, read.finding)
+        if statement is not None:
+            yield statement
 
 
 def _statement(row: Json, repo: str, sm: str, finding: Finding) -> Statement | None:

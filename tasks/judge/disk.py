@@ -67,10 +67,7 @@ def judge(view: View) -> Judged:
     need, fs = view.read("checkpoint.download_bytes"), view.read("host.fs")
     models = view.read("host.models")
     if is_count(need.value) and models.known and _already_there(view, models.value, int(need.value)):
-        title = f"disk: {model_dir(view)} holds the download already"
-        return judged(
-            judgement(KEY, "pass", title, about=KEY, observed=models.value, sides=sides(need, models))
-        )
+        return judged(_looks_complete(view, need, models))
     mount = target_mount(view)
     free = view.read(f'host.fs["{mount}"].avail_bytes')
     if not (is_count(need.value) and fs.known and is_count(free.value)):
@@ -90,14 +87,30 @@ def _already_there(view: View, models: Json, download: int) -> bool:
     return isinstance(held, (int, float)) and held >= download
 
 
+def _looks_complete(view: View, need: Read, models: Read) -> Judgement:
+    """A directory of the right name and size proves neither the commit nor the bytes."""
+    return judgement(
+        KEY, "warn", "disk: the target directory looks complete: verify it", about=KEY,
+        observed=models.value, expected=need.value, sides=sides(models, expected=(need,)),
+        detail=[
+            f"{model_dir(view)} has the name and at least the size; which commit it is, and whether all bytes are right, was not read",
+            "`hf download` into it fetches only what differs from the commit",
+        ],
+    )  # fmt: skip
+
+
 def _fits(view: View, mount: str, need: Read, free: Read, wanted: int) -> Judgement:
     inodes = view.read(f'host.fs_inodes["{mount}"].inode_use_percent')
-    low = inodes.known and float(inodes.value) >= _INODES_LOW
+    # a mount without a number of inodes has no limit of them; a reading that failed is another matter
+    unread = inodes.finding is None or inodes.state == "stale" or inodes.finding.outcome == "unknown"
+    low = inodes.known and is_count(inodes.value) and inodes.value >= _INODES_LOW
+    said = f"{inodes.value} % of the inodes of {mount} are used" if low else ""
+    said = f"free inodes of {mount} are not known: {inodes.reason}" if unread else said
     title = f"disk: {_gb(need.value)} fits the {_gb(free.value)} free on {mount}"
     return judgement(
-        KEY, "warn" if low else "pass", title, about=KEY, observed={"avail_bytes": free.value, "mount": mount},
+        KEY, "warn" if said else "pass", title, about=KEY, observed={"avail_bytes": free.value, "mount": mount},
         expected={"at_least_bytes": wanted}, sides=sides(free, expected=(need,)),
-        detail=[f"{inodes.value} % of the inodes of {mount} are used"] if low else (),
+        detail=[said],
     )  # fmt: skip
 
 

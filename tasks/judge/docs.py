@@ -23,8 +23,11 @@ def _backends(view: View) -> list[Judgement]:
         return [not_known(KEY, "documentation page: not read", page, who="nothing waits for it")]
     named = [str(name) for name in page.value] if isinstance(page.value, (list, tuple)) else []
     ours = sorted({name.lower() for name in named} & {"mooncake", "nixl"})
-    if not ours or not packages.known:
+    if not ours:
         return []
+    if not packages.known:
+        title = "documentation: whether what it counts on is here is not known"
+        return [not_known(KEY, title, packages, page, who="nothing waits for it")]
     there = [NAMES[name] for name in ours if has_package(packages.value, name)]
     said = " and ".join(NAMES[name] for name in ours)
     if there:

@@ -6,11 +6,21 @@ from typing import Final
 
 from recon.agent.api import Effects, Effort, Judged, Judgement, JudgeTask, Option, View
 from recon.tasks.deployment import at_least_version, running_python, venv_of
-from recon.tasks.judge.engine_support import needs_port
+from recon.tasks.environment import chosen_pulls, chosen_ref, unreadable_source
+from recon.tasks.judge.engine_support import Port, needs_port
 from recon.tasks.judge.reading import judged, judgement, not_known, plain, sides
-from recon.tasks.releases import architecture, cited, installed, listed_architectures, needed_release
+from recon.tasks.releases import (
+    GIT_SOURCES,
+    architecture,
+    cited,
+    installed,
+    listed_architectures,
+    needed_release,
+)
 
 KEY: Final = "engine.source"
+_SHOWN: Final = 2  # pull requests named in one line
+_LONGEST_REF: Final = 16  # characters that tell a commit from others, and hold most tags
 _ASKED: Final = frozenset({"install", "port"})
 
 
@@ -34,20 +44,30 @@ def judge(view: View) -> Judged:
 def _will_do(view: View) -> bool:
     need, version = needed_release(view), installed(view)
     fits = need.release is None or (bool(version) and at_least_version(version, need.release))
-    return fits and architecture(view) in listed_architectures(view) and not needs_port(view)
+    settled = not need.unsettled and needs_port(view) == Port()
+    return settled and fits and architecture(view) in listed_architectures(view)
 
 
 def _question(view: View) -> Judgement:
     version, need, port = view.read("engine.version"), needed_release(view), needs_port(view)
     have = installed(view) or "none"
     wants = f"at least {need.release} is needed" if need.release else need.unserved or "any release will do"
-    chosen = view.intent.engine_source
-    if chosen:
-        title = f"engine source: {plain(chosen)}; installed {plain(have)}, {wants}"
+    wants = f"needed: {need.unsettled}" if need.unsettled else wants
+    chosen, vague = view.intent.engine_source, unreadable_source(view)
+    if chosen and not vague:
+        rest = f"installed {plain(have)}" + ("" if need.unsettled else f", {wants}")
+        taken = _taken(view)  # leaves no room for the rest in the line
+        title = f"engine source: {plain(chosen)}" + (f" {' '.join(taken)}" if taken else f"; {rest}")
         return judgement(
-            KEY, "pass", title, about=KEY, observed=have, expected=need.release, sides=sides(version)
-        )
-    detail = [", ".join(need.reasons), f"no release is known to change this: {port}" if port else ""]
+            KEY, "pass", title, about=KEY, observed=have, expected=need.release, detail=[rest] if taken else [],
+            sides=sides(version),
+        )  # fmt: skip
+    detail = [
+        f"{plain(chosen)}: {vague}" if vague else "",
+        ", ".join(need.reasons),
+        f"no release is known to change this: {port.why}" if port.why else "",
+        f"{port.unread}: {_not_read(view)}" if port.unread else "",
+    ]
     return judgement(
         KEY, "unknown", f"engine source: {plain(have)} is installed, {wants}", about=KEY, observed=have,
         expected=need.release, detail=detail, options=options(view),
@@ -55,10 +75,36 @@ def _question(view: View) -> Judgement:
     )  # fmt: skip
 
 
+def _taken(view: View) -> list[str]:
+    """What of the source is taken: commit and pull requests, in the words that were given."""
+    if view.intent.engine_source not in GIT_SOURCES:
+        return []
+    pulls = chosen_pulls(view)
+    shown = [f"#{number}" for number in pulls[:_SHOWN]] + (
+        [f"{len(pulls) - _SHOWN} more"] if pulls[_SHOWN:] else []
+    )
+    ref = chosen_ref(view)
+    return [ref if len(ref) <= _LONGEST_REF else f"{ref[:_LONGEST_REF]}…", *shown]
+
+
+def _not_read(view: View) -> str:
+    """What was not read of all that says which release will do, and why."""
+    paths = (
+        "host.gpus.sm",
+        "engine.architectures",
+        "checkpoint.declared",
+        "checkpoint.routed_experts",
+        "checkpoint.attention",
+    )
+    reads = [view.read(path) for path in (*paths, "checkpoint.scale_names")]
+    return "; ".join(f"{read.path}: {read.reason or read.state}" for read in reads if not read.known)
+
+
 def options(view: View) -> tuple[Option, ...]:
     """The four sources, with what each means on this host."""
     need, port = needed_release(view), needs_port(view)
     release = f"SGLang {need.release} or newer" if need.release else "a released SGLang"
+    release = f"a release of SGLang ({need.unsettled})" if need.unsettled else release
     venv = venv_of(running_python(view))
     unit = view.value("host.service.unit")
     lost = (
@@ -66,26 +112,29 @@ def options(view: View) -> tuple[Option, ...]:
         if unit and venv
         else "its packages change in place"
     )
-    short = "; the port is still to be written" if port else ""
+    short = f"; to be ported: {port.why}" if port.why else ""
     return (
         _option("venv-update", f"update {venv or 'the environment'} to {release}", f"{lost}{short}", "minutes"),
         _option("venv-wheel", f"a new environment with {release}", f"the old service stays startable; takes disk for a second environment{short}", "minutes"),
-        _option("git-ref", "a new environment from a commit", f"tuning scripts come with it, the build needs a CUDA toolkit{short}", "hours"),
         _option(
-            "git-prs", "a commit plus chosen pull requests",
-            "unreviewed code, to be carried along until it is merged" + ("; what others have ported comes with it" if port else ""), "days",
+            "git-ref", "a new environment from a commit, tag or branch",
+            f"tuning scripts come with it, the build needs a CUDA toolkit{short}", "hours", ref="{value}",
+        ),
+        _option(
+            "git-prs", "a commit plus pull requests, by number",
+            "unreviewed code, to be carried along until it is merged" + ("; what others have ported comes with it" if port.why else ""), "days",
+            prs="{value}",
         ),
     )  # fmt: skip
 
 
-def _option(key: str, title: str, consequence: str, effort: Effort) -> Option:
+def _option(key: str, title: str, consequence: str, effort: Effort, **given: str) -> Option:
+    """A source. `given`: the kind of value that it needs, and where that goes in the intent's `extra.engine_*`."""
+    effects = {"engine_source": key, **{f"extra.engine_{kind}": value for kind, value in given.items()}}
     return Option(
-        id=key,
-        title=title,
-        consequence=consequence,
-        effort=effort,
-        effects=Effects(intent={"engine_source": key}),
-    )
+        id=key, title=title, consequence=consequence, effort=effort, effects=Effects(intent=effects),
+        needs_value=next(iter(given), ""),
+    )  # fmt: skip
 
 
 ENGINE_SOURCE = JudgeTask("judge.engine_source", judge=judge)

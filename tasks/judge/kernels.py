@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from recon.agent.api import Effects, Judged, Judgement, JudgeTask, Option, Side, View
@@ -22,36 +23,51 @@ TUNING: Final = (
 )  # fmt: skip
 
 
-_PARTS: Final = ("routed_experts", "dense_mlp", "attention")
-
-
 def judge(view: View) -> Judged:
     """Formats x GPU x release -> backends -> whether they read tuning files, and which exist for this device."""
-    formats = [view.read(f"checkpoint.{part}.format") for part in _PARTS]
+    formats = {part: view.read(f"checkpoint.{part}.format") for part in parts(view)}
     sm, device, claim = (
         view.read("host.gpus.sm"),
         view.read("host.gpus.name"),
         view.read("mission.needs_kernel_work"),
     )
-    if not sm.known or not any(read.known for read in formats):
-        return judged(not_known(KEY, "kernel tuning: formats or GPU are not known", *formats, sm, about=KEY))
+    # which backend is taken hangs on the release, the release on the architecture
+    version, arch = view.read("engine.version"), view.read("checkpoint.architecture.architectures")
+    needed = [*formats.values(), sm, arch, *([] if version.state == "absent" else [version])]
+    if not all(read.known for read in needed):
+        title = "kernel tuning: formats, GPU or release are not known"
+        return judged(not_known(KEY, title, *needed, about=KEY))
     rows = used_rows(view)
-    if not rows:
-        title = f"kernel tuning: no backend known for these formats on {plain(sm.value)}"
-        return judged(
-            not_known(KEY, title, *formats, about=KEY, who="a launch log says which backend was taken")
-        )
-    proof = sides(*(read for read in formats if read.known), sm, device, expected=(claim,))
+    if silent := [part for part in formats if part not in rows]:
+        title = f"kernel tuning: no backend known for {silent[0].replace('_', ' ')} on {plain(sm.value)}"
+        who = "a launch log says which backend was taken"
+        said = [f"{part}: {plain(formats[part].value)}, no row of recon's tables" for part in silent]
+        return judged(not_known(KEY, title, *needed, about=KEY, who="; ".join([*said, who])))
+    proof = sides(*formats.values(), sm, device, version, arch, expected=(claim,))
     readers = sorted({row.backend for row in rows.values() if row.reads_tuning})
     found = _files(str(device.value or ""), readers, rows, proof) if readers else _not_needed(rows, proof)
     return judged(found, cites=rows.values())
+
+
+def parts(view: View) -> tuple[str, ...]:
+    """The parts whose kernels are looked at: the experts of a mixture (and its dense layers, where it has some) or the
+    MLP of a dense model, and attention."""
+    dense = _presence(view, "routed_experts") == "absent"
+    mlp = ("dense_mlp",) if dense or _presence(view, "dense_mlp") == "present" else ()
+    attention = () if _presence(view, "attention") == "absent" else ("attention",)
+    return (*(() if dense else ("routed_experts",)), *mlp, *attention)
+
+
+def _presence(view: View, part: str) -> str:
+    value = view.value(f"checkpoint.{part}")
+    return str(value.get("presence") or "") if isinstance(value, Mapping) else ""
 
 
 def used_rows(view: View) -> dict[str, tables.Backend]:
     """The kernel backend of each part on this GPU, by the release that will run; parts without a row are left out."""
     sm, release = str(view.value("host.gpus.sm", "")), planned_release(view)
     found = {}
-    for part in _PARTS:
+    for part in parts(view):
         fmt = view.value(f"checkpoint.{part}.format")
         lookup = tables.moe_backend if part == "routed_experts" else tables.gemm_backend
         if fmt and (row := lookup(str(fmt), sm, release)) is not None:

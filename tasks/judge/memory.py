@@ -46,7 +46,17 @@ def judge_memory(view: View) -> Judged:
         )  # fmt: skip
     if misfit := _indivisible(view, sizes):
         return judged(misfit)
-    return judged(_fits(view, split, total, min(sizes)))
+    fits = _fits(view, split, total, min(sizes))
+    if fits.verdict in ("pass", "warn") and (unread := _unread_shape(view)):
+        title = f"weights fit; whether the layers divide by {min(sizes)} is not known"
+        return judged(not_known(FITS, title, *unread, split, total, about=FITS))
+    return judged(fits)
+
+
+def _unread_shape(view: View) -> list[Read]:
+    """What says whether the layers can be cut, and was not read."""
+    reads = (view.read("checkpoint.architecture"), view.read("checkpoint.routed_experts"))
+    return [read for read in reads if not read.known]
 
 
 def _fits(view: View, split: Read, total: Read, tp: int) -> Judgement:
@@ -164,6 +174,9 @@ def judge_size(view: View) -> Judged:
     if not weights.known or not isinstance(weights.value, int):
         return judged(not_known(key, "the size of the weights is not known", weights))
     fact = f"{bytes_text(weights.value)} of tensors"
+    if not claims.known and claims.state != "absent":
+        title = f"{fact}; what the card says is not known"
+        return judged(not_known(key, title, claims, weights, who="nothing waits for it"))
     rows = (
         [r for r in claims.value if isinstance(r, Mapping)]
         if claims.known and isinstance(claims.value, list)
@@ -173,10 +186,14 @@ def judge_size(view: View) -> Judged:
     said = " and ".join(plain(row.get("text")) for row in rows[:3])
     if not wrong:
         title = f"{fact}, as the card says" if rows else fact
-        return judged(judgement(key, "pass", title, observed=weights.value, sides=sides(weights, claims)))
+        return judged(
+            judgement(
+                key, "pass", title, observed={"tensors_bytes": weights.value}, sides=sides(weights, claims)
+            )
+        )
     return judged(
         judgement(
-            key, "warn", f"{fact}; the card says {said}", observed=weights.value, expected=said,
+            key, "warn", f"{fact}; the card says {said}", observed={"tensors_bytes": weights.value}, expected=said,
             detail=[_meaning(row, weights.value) for row in wrong[:2]], sides=sides(weights, expected=(claims,)),
             consequence="plan disk and memory with the file sizes, not with the card",
         )

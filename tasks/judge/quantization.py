@@ -37,13 +37,14 @@ class Main:
 def judge(view: View) -> Judged:
     """The wish against the tensors; attention, draft block and architecture; declarations against the tensors."""
     main = main_component(view)
-    lines = [_format(view, main), *_attention(view), _mtp(view), *_architecture(view), *_declared(view)]
+    lines = [_format(view, main), *_attention(view, main), _mtp(view), *_architecture(view), *_declared(view)]
     return Judged(judgements=tuple(lines))
 
 
 def main_component(view: View) -> Main | Read:
     """The main component: from headers, else as declared; the read that failed where neither is known."""
     failed: Read | None = None
+    declared = view.value("checkpoint.declared.components")
     for name in _NAMES:
         read = view.read(f"checkpoint.{name}")
         if read.known and isinstance(read.value, Mapping) and read.value.get("presence") == "absent":
@@ -51,6 +52,8 @@ def main_component(view: View) -> Main | Read:
         if not read.known:
             failed = failed or read
             read = view.read(f"checkpoint.declared.components.{name}")
+            if not read.known and not isinstance(declared, Mapping):
+                return failed  # what comes after it is the main component only where this one is known not to be there
         if read.known and isinstance(read.value, Mapping) and isinstance(read.value.get("format"), str):
             size = read.value.get("group_size")
             return Main(name, read, read.value["format"], size if isinstance(size, int) else None)
@@ -133,9 +136,12 @@ def _stop() -> Option:
     )
 
 
-def _attention(view: View) -> Iterator[Judgement]:
+def _attention(view: View, main: Main | Read) -> Iterator[Judgement]:
     """One line for attention, where headers told it and it is not the main component itself."""
     read, scales = view.read("checkpoint.attention"), view.read("checkpoint.scale_names")
+    if not read.known and isinstance(main, Main) and main.read.level == "proved":
+        yield not_known("checkpoint.attention", "the format of the attention is not known", read)
+        return
     value = read.value if read.known and isinstance(read.value, Mapping) else {}
     if value.get("presence") != "present" or not isinstance(value.get("format"), str):
         return
@@ -163,11 +169,12 @@ def _mtp(view: View) -> Judgement:
     promised, read = view.read("checkpoint.architecture.mtp_layers"), view.read("checkpoint.mtp")
     if not read.known or not isinstance(read.value, Mapping):
         return not_known(MTP, "whether draft (MTP) layers are there is not known", read, about=MTP)
+    said = promised.known or promised.state == "absent" or _says_nothing(promised)
     count = promised.value if promised.known and isinstance(promised.value, int) else 0
     if read.value.get("presence") == "present":
-        fmt, tensors = shown(str(read.value.get("format"))), read.value.get("tensors")
+        fmt, tensors = shown(str(read.value.get("format"))), _count_text(read.value.get("tensors"))
         return judgement(
-            MTP, "pass", f"MTP present: {tensors:,} tensors, {fmt}", about=MTP, observed=read.value, expected=count,
+            MTP, "pass", f"MTP present: {tensors} tensors, {fmt}", about=MTP, observed=read.value, expected=count if said else None,
             sides=sides(read, expected=(promised,)),
         )  # fmt: skip
     if count:
@@ -178,9 +185,22 @@ def _mtp(view: View) -> Judgement:
             options=[Option(id="without", title="serve without speculative decoding", effort="minutes",
                             consequence="decoding is slower by the draft's share", effects=Effects(waive=True))],
         )  # fmt: skip
+    if not said:
+        return not_known(MTP, "no MTP layers; whether any were promised is not known", promised, about=MTP)
     return judgement(
         MTP, "pass", "no MTP layers, and none promised", about=MTP, observed="absent", sides=sides(read)
     )
+
+
+def _says_nothing(read: Read) -> bool:
+    """Whether a source was read and does not speak of it."""
+    return (
+        read.state in ("missing", "unknown") and read.finding is not None and read.finding.outcome == "known"
+    )
+
+
+def _count_text(value: Json) -> str:
+    return f"{value:,}" if isinstance(value, int) else plain(value)
 
 
 def _architecture(view: View) -> Iterator[Judgement]:
@@ -214,6 +234,8 @@ def plain_long(value: Json) -> str:
 def _declared(view: View) -> Iterator[Judgement]:
     """A declaration that the tensors contradict; nothing where they agree."""
     declared = view.read("checkpoint.declared.components")
+    if not declared.known and not _says_nothing(declared) and view.read("checkpoint.architecture").known:
+        yield not_known("checkpoint.declared", "what the files declare of formats is not known", declared)
     if not declared.known or not isinstance(declared.value, Mapping):
         return
     for name, value in sorted(declared.value.items()):

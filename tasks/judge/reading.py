@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Sequence
 
 from recon.agent.api import Json, Judged, Judgement, JudgementVerdict, Option, Read, Side
 from recon.tasks.knowledge.engine_tables import SUBJECT, Row
 
-WIDTH = 76  # what a detail line may take beside its indent at 80 columns
 _COUNTS = (
     "no",
     "one",
@@ -45,20 +43,15 @@ def sides(*reads: Read, expected: Sequence[Read] = ()) -> tuple[Side, ...]:
 
 
 def lines(*texts: str) -> tuple[str, ...]:
-    """Texts as lines that fit; an empty text gives none."""
-    return tuple(
-        part
-        for text in texts
-        if text
-        for part in textwrap.wrap(text, WIDTH, break_on_hyphens=False, subsequent_indent="  ")
-    )
+    """Texts as one line each, however long: reports wrap. An empty text gives none."""
+    return tuple(line for text in texts if (line := " ".join(text.split())))
 
 
 def judgement(
     key: str, verdict: JudgementVerdict, title: str, *, about: str = "", observed: Json = None, expected: Json = None,
     detail: Iterable[str] = (), consequence: str = "", options: Iterable[Option] = (), sides: tuple[Side, ...] = (),
 ) -> Judgement:  # fmt: skip
-    """A judgement; `detail` texts are wrapped into lines."""
+    """A judgement; each text of `detail` is one line."""
     return Judgement(
         key=key, about=about, verdict=verdict, title=title, observed=observed, expected=expected,
         detail=lines(*detail), consequence=consequence, options=tuple(options), sides=sides,

@@ -50,12 +50,16 @@ def _unit(process: Mapping[str, Json]) -> str:
 
 def _free(view: View, wanted: tuple[int, ...]) -> Judgement:
     processes, items = view.read("host.gpu_processes"), view.read("host.gpus.items")
-    busy = [
-        item
-        for item in (items.value if items.known and isinstance(items.value, (list, tuple)) else ())
-        if isinstance(item, Mapping) and (not wanted or item.get("index") in wanted)
-        and is_count(item.get("index")) and is_count(item.get("memory_used_mib")) and item["memory_used_mib"] > _FREE_BELOW_MIB
-    ]  # fmt: skip
+    if not items.known or not isinstance(items.value, (list, tuple)):
+        # other containers, other users and MIG hide processes: only the memory in use tells that a GPU is free
+        title = "GPUs: no process is visible, their memory in use is not known"
+        return not_known(KEY, title, items, about=KEY, who="who can say: nvidia-smi on the host")
+    ours = [i for i in items.value if isinstance(i, Mapping) and (not wanted or i.get("index") in wanted)]
+    if mute := [i for i in ours if not is_count(i.get("memory_used_mib"))]:
+        gpus = gpu_text(i["index"] for i in mute if is_count(i.get("index")))
+        title = f"GPUs {gpus}: no process is visible, memory in use is not said"
+        return not_known(KEY, title, items, about=KEY, who="who can say: nvidia-smi on the host, as root")
+    busy = [i for i in ours if is_count(i.get("index")) and i["memory_used_mib"] > _FREE_BELOW_MIB]
     if busy:
         gpus = gpu_text(int(i["index"]) for i in busy)
         return judgement(
@@ -65,7 +69,12 @@ def _free(view: View, wanted: tuple[int, ...]) -> Judgement:
         )  # fmt: skip
     name = f"GPUs {gpu_text(wanted)} are" if wanted else "the GPUs are"
     return judgement(
-        KEY, "pass", f"{name} free: nothing has to be stopped", about=KEY, observed=[], sides=sides(processes)
+        KEY,
+        "pass",
+        f"{name} free: nothing has to be stopped",
+        about=KEY,
+        observed=[],
+        sides=sides(processes, items),
     )
 
 

@@ -28,9 +28,10 @@ def judge(view: View) -> Judged:
         view.read("host.rdma"),
         view.read("engine.version"),
     )
-    if not packages.known or not (rdma.known or rdma.state == "absent"):
+    if not packages.known or not all(read.known or read.state == "absent" for read in (rdma, version)):
+        what = "the engine's release" if packages.known and not version.known else "what is installed here"
         return judged(
-            not_known(KEY, "KV transfer: what is installed here is not known", packages, rdma, about=KEY),
+            not_known(KEY, f"KV transfer: {what} is not known", packages, rdma, version, about=KEY),
         )
     usable = [name for name in BACKENDS if why_not(name, packages.value, rdma, installed(view)) == ""]
     chosen = view.intent.transfer_backend
@@ -49,7 +50,9 @@ def why_not(backend: str, packages: Json, rdma: Read, version: str) -> str:
         return f"{backend} is no transfer backend that recon knows"
     if row.needs_rdma and not rdma_devices(rdma):
         return "no RDMA device"
-    if row.min_release and version and not at_least_version(version, row.min_release):
+    if row.min_release and not version:
+        return f"{backend} needs {row.min_release}, what is installed is not known"
+    if row.min_release and not at_least_version(version, row.min_release):
         return f"{backend} needs {row.min_release}, installed is {version}"
     if not has_package(packages, backend):
         return f"{row.package} is not installed"

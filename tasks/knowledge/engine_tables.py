@@ -7,6 +7,7 @@ TABLE_VERSION: for a newer engine the tables warn and never block.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -246,9 +247,17 @@ def flag(name: str) -> Flag | None:
     target = data["flags"].get(found.get("alias_of"), found)
     return Flag(
         row=name, source=data["source"], read_from=found["last"], first=found["first"], last=found["last"],
-        default=target.get("default"), choices=tuple(str(c) for c in target.get("choices") or ()), alias_of=found.get("alias_of"),
+        default=target.get("default"), choices=_choices(target.get("choices")), alias_of=found.get("alias_of"),
         deprecated_from=found.get("deprecated_from"),
     )  # fmt: skip
+
+
+def _choices(said: Json) -> tuple[str, ...]:
+    """The words a flag takes: a list, or the text of a `Literal[...]`; empty where any will do or a program makes them."""
+    if isinstance(said, str):
+        literal = re.fullmatch(r"(?:Optional\[)?Literal\[([^\[\]]*)\]\]?", said)
+        said = [word.strip().strip("'") for word in literal[1].split(",")] if literal else ()
+    return tuple(str(word) for word in said or ())
 
 
 NUMA_NODE: Final = Limit(

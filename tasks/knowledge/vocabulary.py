@@ -293,5 +293,5 @@ VOCABULARY: Final = Vocabulary(
     hub_hosts=("huggingface.co", "www.huggingface.co", "hf.co"),
     code_hosts=("github.com", "www.github.com", "gitlab.com"),
     pd_pages=("pd_disaggregation", "pd-disaggregation", "disaggregated"),
-    playbooks={"pd": "deploy_pd", "single": "deploy_pd"},
+    playbooks={"pd": "deploy_pd", "single": "deploy", "check": "check"},
 )  # fmt: skip

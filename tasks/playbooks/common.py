@@ -39,12 +39,13 @@ def bindings(intent: Intent, directive_subject: str) -> dict[str, str]:
 def read_task(
     definition: str, subject: str, title: str, params: Mapping[str, Json], *, limit: str, needs: Iterable[str] = (),
     on: str = "succeeded", order: int = 0, because: str = "", discovered_from: str = "", timeout_s: float = 120.0,
+    required: bool = True,
 ) -> PlannedTask:  # fmt: skip
-    """A read-only todo item; its key names the subject it reads."""
+    """A read-only todo item; its key names the subject it reads. `required` False: a mission goes on without it."""
     return PlannedTask(
         key=f"{definition}[{subject}]", definition=definition, params=dict(params), title=title, kind="recon",
         priority="high", needs=edges(needs, settled=on == "settled"), timeout_s=timeout_s, retry=NETWORK, limit=limit,
-        order=order, because=because, discovered_from=discovered_from,
+        order=order, because=because, discovered_from=discovered_from, required=required,
     )  # fmt: skip
 
 
@@ -102,6 +103,17 @@ def host_question() -> PlannedUnknown:
         consequence="recon reads it over ssh; nothing is changed there",
     )  # fmt: skip
     return question("host.target", "Which host is this for?", person=True, options=(option,), domain="text")
+
+
+def model_question() -> PlannedUnknown:
+    """The first question of a mission that names no checkpoint."""
+    option = Option(
+        id="model", title="the checkpoint to deploy, as ORG/NAME", needs_value="model", effects=Effects(intent={"model": "{value}"}),
+        consequence="recon reads its files, config.json, card and tensor headers from the hub; nothing is downloaded",
+    )  # fmt: skip
+    return question(
+        "checkpoint.target", "Which checkpoint is this about?", person=True, options=(option,), domain="text"
+    )
 
 
 def wants(intent: Intent, verb: str) -> bool:

@@ -14,6 +14,7 @@ from recon.tasks.deployment import (
     mapping_at,
     target_mount,
 )
+from recon.tasks.environment import present_python
 from recon.tasks.judge.engine_support import needs_port
 from recon.tasks.judge.kernels import TUNING
 from recon.tasks.judge.service import holders_of, wanted_gpus
@@ -23,6 +24,7 @@ from recon.tasks.playbooks.common import (
     bindings,
     gate,
     host_question,
+    model_question,
     question,
     wants,
 )  # fmt: skip
@@ -30,6 +32,12 @@ from recon.tasks.playbooks.reads import checkpoint_reads, host_reads, judges
 from recon.tasks.releases import architecture, installed, listed_architectures
 
 _KNOWN_ARCHITECTURE: Final = "subset(set(checkpoint.architecture.architectures), set(engine.architectures))"
+_FREE_GPUS: Final = gate('answered("service.stop") or done("service.stop")', "the GPUs are free")
+# What findings may add later: a mission file may put its own gates in front of these before they are there.
+BRINGS: Final = (
+    "archive", "service.stop", "disk.free", "download", "engine.install", "tracker.search", "port", "kernels.build", "launch.serve",
+    "launch.prefill", "launch.decode", "launch.router", "verify", "benchmark",
+)  # fmt: skip
 
 
 class DeployPd:
@@ -37,6 +45,9 @@ class DeployPd:
 
     name: Final = "deploy_pd"
     version: Final = "1"
+    about: Final = "deploy a model with prefill and decode apart, each on its own GPUs, behind a router"
+    needs: Final = ("model", "host", "layout")
+    brings: Final = BRINGS
 
     def bindings(self, intent: Intent, directive_subject: str) -> dict[str, str]:
         """Which subject each role stands for."""
@@ -46,13 +57,16 @@ class DeployPd:
         """The todo items and questions as of now."""
         reads = [*checkpoint_reads(intent, view), *host_reads(intent)]
         judging = judges(intent, [task.key for task in reads])
-        return Plan(tasks=(*reads, *judging, *_acts(intent, view)), unknowns=tuple(_questions(intent)))
+        return Plan(tasks=(*reads, *judging, *_acts(intent, view)), unknowns=tuple(questions(intent)))
 
 
 # ---- what is asked
 
 
-def _questions(intent: Intent) -> Iterator[PlannedUnknown]:
+def questions(intent: Intent) -> Iterator[PlannedUnknown]:
+    """The questions of a deployment."""
+    if not intent.model:
+        yield model_question()
     if not intent.host:
         yield host_question()
     yield question(
@@ -91,7 +105,7 @@ def _acts(intent: Intent, view: View) -> Iterator[PlannedTask]:
             settles=["disk.room"],
         )  # fmt: skip
     if intent.model and not intent.model.startswith("/") and wants(intent, "download"):
-        yield _download(view)
+        yield _download(intent, view)
     if because := _wants_engine(intent, view):
         yield _install(intent, view, "" if because == "asked" else because)
     yield from _port_acts(intent, view)
@@ -152,11 +166,17 @@ def _full_disk(intent: Intent, view: View) -> str:
     return f"added because {need / 10**9:.1f} GB do not fit the {avail / 10**9:.1f} GB free on {target_mount(view)}"
 
 
-def _download(view: View) -> PlannedTask:
-    gates = [_room(view), answered("checkpoint.format"), answered("checkpoint.fits_memory")]
+def _download(intent: Intent, view: View) -> PlannedTask:
+    # where no engine was found, the tool that downloads comes with the new one
+    looked = view.read("engine.version").finding is not None
+    first = looked and not present_python(view) and _wants_engine(intent, view)
+    # the bytes are the condition; the question beside it names who can make room
+    gates = [_room(view), answered("disk.room", "there is room, or a person said where it comes from")]
+    gates += [answered("checkpoint.format"), answered("checkpoint.fits_memory")]
     return act_task(
-        "download", "act.download", "download the checkpoint", effect="mutating", order=63, gates=gates
-    )
+        "download", "act.download", "download the checkpoint", effect="mutating", order=63, gates=gates,
+        needs=["engine.install"] if first else [],
+    )  # fmt: skip
 
 
 def _wants_engine(intent: Intent, view: View) -> str:
@@ -182,7 +202,7 @@ def _install(intent: Intent, view: View, because: str) -> PlannedTask:
 
 
 def _port_acts(intent: Intent, view: View) -> Iterator[PlannedTask]:
-    why = needs_port(view)
+    why = needs_port(view).why
     if not why and "port" not in intent.verbs:
         return
     after = ["engine.install"] if _wants_engine(intent, view) else []
@@ -212,7 +232,8 @@ def _launch_acts(intent: Intent, view: View, stop: list[str]) -> Iterator[Planne
     gates = [
         gate(_KNOWN_ARCHITECTURE, "the installed engine has the architecture"),
         answered("checkpoint.fits_memory"),
-        *([gate('done("port")', "what the engine lacks is ported")] if needs_port(view) else []),
+        *_ported(view),
+        _FREE_GPUS,
     ]  # fmt: skip
     if intent.extra.get("tune"):
         gates.append(gate('done("kernels.build")', "the kernels are tuned"))
@@ -232,6 +253,14 @@ def _launch_acts(intent: Intent, view: View, stop: list[str]) -> Iterator[Planne
         yield act_task(
             "benchmark", "act.benchmark", "measure it", effect="read_only", order=74, needs=["verify"]
         )
+
+
+def _ported(view: View) -> list[GateSpec]:
+    """What the launch waits for where the engine lacks something, or may do as long as nobody has looked."""
+    port = needs_port(view)
+    if port.why:
+        return [gate('done("port")', "what the engine lacks is ported")]
+    return [answered("engine.supports", "the engine is known to load this checkpoint")] if port.unread else []
 
 
 def _servers(intent: Intent, needs: list[str], gates: list[GateSpec]) -> Iterator[PlannedTask]:

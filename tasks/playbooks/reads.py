@@ -67,7 +67,7 @@ def checkpoint_reads(intent: Intent, view: View) -> Iterator[PlannedTask]:
         card = f"checkpoint.card[{repo}]"
         wanted = intent.wanted_format.value if intent.wanted_format else ""
         yield read_task(
-            "checkpoint.siblings", repo, f"look for siblings in {shown(wanted)}", {**params, "wanted": wanted}, limit="hub",
+            "checkpoint.siblings", repo, f"look for siblings in {shown(wanted)}", {**params, "wanted": wanted}, limit="hub", required=False,
             needs=[config, card], on="settled", order=15, because=because, discovered_from=f"checkpoint.headers[{repo}]", timeout_s=300,
         )  # fmt: skip
 
@@ -88,7 +88,15 @@ def _wrong_format(intent: Intent, view: View) -> str:
 def host_reads(intent: Intent) -> Iterator[PlannedTask]:
     """What the host and the documentation page are asked."""
     for url in intent.docs[:1]:
-        yield read_task("docs.page", url, "read the documentation page", {"url": url}, limit="web", order=29)
+        yield read_task(
+            "docs.page",
+            url,
+            "read the documentation page",
+            {"url": url},
+            limit="web",
+            order=29,
+            required=False,
+        )
     host = host_name(intent.host)
     if not host:
         return

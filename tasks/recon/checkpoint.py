@@ -105,11 +105,16 @@ async def pinned(ctx: ReconContext, repo: str = "", revision: str = "main") -> P
     """The commit a name stands for, asked now where nothing has pinned it yet. Without `repo`: the task's own."""
     if not repo:
         repo, revision = repo_of(ctx.params)
-    pointer = subject_of(repo, revision)
-    subject = ctx.view.resolve(pointer)
-    if subject != pointer:
+    subject = ctx.view.resolve(subject_of(repo, revision))
+    if subject != subject_of(repo, revision):
         return Pin(repo, subject.rpartition("@")[2])
-    seen = await ctx.ask(revision_request(repo, revision), revision_fact(repo), subject=pointer)
+    return await _pin(ctx, repo, revision)
+
+
+async def _pin(ctx: ReconContext, repo: str, revision: str) -> Pin:
+    """The commit a name stands for, asked now."""
+    fact = revision_fact(repo, revision)
+    seen = await ctx.ask(revision_request(repo, revision), fact, subject=subject_of(repo, revision))
     found = seen.value("same_as")
     if isinstance(found, str):
         return Pin(repo, found.rpartition("@")[2])
@@ -118,8 +123,8 @@ async def pinned(ctx: ReconContext, repo: str = "", revision: str = "main") -> P
 
 
 async def resolve(ctx: ReconContext) -> str:
-    """Pins the name to a commit."""
-    pin = await pinned(ctx)
+    """Pins the name to a commit; asks also where it was pinned before, for a branch moves."""
+    pin = await _pin(ctx, *repo_of(ctx.params))
     return pin.why or f"{pin.repo} is commit {pin.sha[:12]}"
 
 
@@ -368,7 +373,7 @@ async def _sibling(ctx: ReconContext, repo: str) -> None:
     """Files, config and card of one sibling, on its own subject. One that cannot be read does not stop the others."""
     ctx.progress(repo)
     try:
-        pin = await pinned(ctx, repo)
+        pin = await _pin(ctx, repo, "main")
         if pin.why:
             return
         await ctx.ask_all([
@@ -382,10 +387,10 @@ async def _sibling(ctx: ReconContext, repo: str) -> None:
 
 
 CHECKPOINT_TASKS: Final = (
-    ReconTask(name="checkpoint.resolve", run=resolve),
-    ReconTask(name="checkpoint.files", run=files),
-    ReconTask(name="checkpoint.config", run=config),
-    ReconTask(name="checkpoint.card", run=card),
-    ReconTask(name="checkpoint.headers", run=headers),
-    ReconTask(name="checkpoint.siblings", run=siblings),
+    ReconTask(name="checkpoint.resolve", run=resolve, reads_intent=()),
+    ReconTask(name="checkpoint.files", run=files, reads_intent=()),
+    ReconTask(name="checkpoint.config", run=config, reads_intent=()),
+    ReconTask(name="checkpoint.card", run=card, reads_intent=()),
+    ReconTask(name="checkpoint.headers", run=headers, reads_intent=()),
+    ReconTask(name="checkpoint.siblings", run=siblings, reads_intent=("wanted_format",)),
 )

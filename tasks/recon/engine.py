@@ -16,7 +16,7 @@ from recon.agent.api import Draft, Finding, Json, ReconContext, ReconTask
 from recon.tasks.deployment import host_name
 from recon.tasks.facts import disk, engine, process
 from recon.tasks.recon.host import ask_service
-from recon.tasks.recon.host_talk import HostTalk, finding_of, host_request, talk
+from recon.tasks.recon.host_talk import HostTalk, finding_of, holding, host_request, talk
 
 UNSAID: Final = ("name", "version", "packages", "transfer_backends", "architectures", "router")
 HOW: Final = "name its interpreter in the mission: intent.extra.engine_python: /path/to/venv/bin/python"
@@ -38,15 +38,16 @@ async def read_installed(ctx: ReconContext) -> str:
         return why
     package = package_name(ctx)
     subject = f"{pointer(host.host)}:{python}"
+    holds = while_served(host, service, python)
     asks = [
         (
             host_request(host.host, engine.PYTHON_VERSION.id, engine.python_version_argv(python)),
-            engine.PYTHON_VERSION,
+            holding(engine.PYTHON_VERSION, holds),
             subject,
         ),
         (
             host_request(host.host, "engine.pip_list", engine.pip_list_argv(python)),
-            engine.pip_list_fact(package),
+            holding(engine.pip_list_fact(package), holds),
             subject,
         ),
     ]
@@ -55,16 +56,27 @@ async def read_installed(ctx: ReconContext) -> str:
     listed = asked[1]
     if listed.value("packages") is None and site:  # an environment made by uv has no pip
         request = host_request(host.host, "engine.site_listing", engine.site_listing_argv(site))
-        listed = await ctx.ask(request, engine.site_listing_fact(package), subject=subject)
+        listed = await ctx.ask(request, holding(engine.site_listing_fact(package), holds), subject=subject)
     version = finding_of(listed, "version")
     if version is None or version.outcome != "known":
         return _not_there(ctx, host, version, list(listed.findings))
-    drafts = [Draft(name="python", value=python), _site_draft(site)]
+    drafts = [Draft(name="python", value=python, valid_while=holds), _site_draft(site, holds)]
     ctx.record(drafts, subject=subject, inputs=[version, *([service] if service is not None else [])])
-    ctx.record([Draft(name="same_as", value=subject)], subject=pointer(host.host), inputs=[version])
+    same = Draft(name="same_as", value=subject, valid_while=holds)
+    ctx.record([same], subject=pointer(host.host), inputs=[version])
     backends = listed.value("transfer_backends", {})
     there = [f"{name} {found}" for name, found in backends.items() if found] or ["no KV transfer package"]
     return f"{package} {version.value}, {', '.join(there)}"
+
+
+def while_served(host: HostTalk, service: Finding | None, python: str) -> tuple[tuple[str, str], ...]:
+    """What is read of a running engine's interpreter holds while the same main process serves: a restarted service may
+    have been updated. An interpreter that the mission names holds by its package version alone."""
+    value = service.value if service is not None and service.outcome == "known" else {}
+    pid = value.get("main_pid")
+    if not pid or value.get("interpreter") != python:
+        return ()
+    return ((f"service.main_pid of {host.subject}", str(pid)),)
 
 
 async def _service(host: HostTalk) -> Finding | None:
@@ -113,9 +125,9 @@ async def _site_packages(host: HostTalk, service: Finding | None, python: str, v
     return f"{home}/lib/python{short.group()}/site-packages" if short else ""
 
 
-def _site_draft(site: str) -> Draft:
+def _site_draft(site: str, holds: tuple[tuple[str, str], ...]) -> Draft:
     if site:
-        return Draft(name="site_packages", value=site)
+        return Draft(name="site_packages", value=site, valid_while=holds)
     return Draft(
         name="site_packages",
         outcome="unknown",
@@ -153,7 +165,10 @@ async def read_architectures(ctx: ReconContext) -> str:
         engine.ARCHITECTURES.id,
         engine.architectures_argv(str(site.value), package.replace("-", "_")),
     )
-    seen = await ctx.ask(request, engine.ARCHITECTURES, subject=subject)
+    version = ctx.view.findings(subject).get("version")
+    same = (("version", str(version.value)),) if version is not None and version.outcome == "known" else ()
+    holds = (*site.valid_while, *same)
+    seen = await ctx.ask(request, holding(engine.ARCHITECTURES, holds), subject=subject)
     names = seen.value("architectures")
     if names is None:
         return next((f.reason for f in seen.findings), "no answer")
@@ -161,6 +176,6 @@ async def read_architectures(ctx: ReconContext) -> str:
 
 
 ENGINE_TASKS: Final = (
-    ReconTask("engine.installed", run=read_installed),
-    ReconTask("engine.architectures", run=read_architectures),
+    ReconTask("engine.installed", run=read_installed, reads_intent=("engine", "extra")),
+    ReconTask("engine.architectures", run=read_architectures, reads_intent=("engine", "extra")),
 )

@@ -381,11 +381,11 @@ async def read_cuda(ctx: ReconContext) -> str:
 
 
 HOST_TASKS: Final = (
-    ReconTask("host.identity", run=read_identity),
-    ReconTask("host.gpus", run=read_gpus),
-    ReconTask("host.topology", run=read_topology),
-    ReconTask("host.disk", run=read_disk),
-    ReconTask("host.service", run=read_service),
-    ReconTask("host.network", run=read_network),
-    ReconTask("host.cuda", run=read_cuda),
+    ReconTask("host.identity", run=read_identity, reads_intent=()),
+    ReconTask("host.gpus", run=read_gpus, reads_intent=()),
+    ReconTask("host.topology", run=read_topology, reads_intent=()),
+    ReconTask("host.disk", run=read_disk, reads_intent=("target_dir",)),
+    ReconTask("host.service", run=read_service, reads_intent=()),
+    ReconTask("host.network", run=read_network, reads_intent=()),
+    ReconTask("host.cuda", run=read_cuda, reads_intent=()),
 )

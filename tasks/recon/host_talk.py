@@ -32,6 +32,21 @@ def host_request(host: str, probe: str, argv: Sequence[str]) -> Request:
     )
 
 
+def holding(fact: Fact, valid_while: tuple[tuple[str, str], ...]) -> Fact:
+    """The same fact; what it says holds while these identities stay what they are."""
+    return Fact(fact.id, partial(_holding_parse, parse=fact.parse, valid_while=valid_while), fact.version)
+
+
+def _holding_parse(
+    raw: Raw, *, parse: Callable[[Raw], Sequence[Draft]], valid_while: tuple[tuple[str, str], ...]
+) -> Sequence[Draft]:
+    # what an identity holds for cannot be itself
+    return [
+        draft.model_copy(update={"valid_while": tuple(v for v in valid_while if v[0] != draft.name)})
+        for draft in parse(raw)
+    ]
+
+
 def bound(fact: Fact, boot_id: str) -> Fact:
     """The same fact; what it says holds while the host's boot id stays the same."""
     return (

@@ -42,3 +42,14 @@ def test_the_two_commands_are_one_line_each() -> None:
 def test_the_exit_codes_are_the_contract() -> None:
     rows = re.findall(r"^\| (\d+) \| ", TEXT, flags=re.MULTILINE)
     assert rows == ["0", "1", "2", "3", "4", "5", "130"]
+
+
+def test_the_smallest_mission_file_is_understood(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(readme_blocks.block(TEXT, "mission: smallest").body)
+    ended = readme_blocks.run(("recon", "triage", "m.yaml"), cwd=tmp_path)
+    assert ended.exit_code == 0, ended.stderr
+    assert ended.stdout.startswith("Serve ORG/MODEL with SGLang on host: prefill TP4 + decode TP4")
+
+
+def test_commands_alone_are_used_only_after_the_path_is_explained() -> None:
+    assert TEXT.index("source .venv/bin/activate") < TEXT.index("<!-- tour -->")

@@ -166,7 +166,7 @@ async def test_a_change_that_became_another_one_is_not_approved() -> None:
         await settle(pilot)
         await pilot.press(*["down"] * 3, "a", *"yes", "enter")
         await settle(pilot)
-        assert [call[0] for call in session.calls] == ["approve", "deny"]
+        assert session.calls == []
 
 
 async def test_a_task_without_an_open_approval_is_not_asked_about() -> None:
@@ -244,3 +244,60 @@ async def test_the_cursor_starts_where_something_is_open() -> None:
     async with app.run_test(size=SMALL) as pilot:
         await settle(pilot)
         assert app._task_key() == "host.gpus[gpu01]"
+
+
+async def test_a_question_can_be_neither_retried_nor_cancelled() -> None:
+    session = Session()
+    app = BoardApp(session)
+    async with app.run_test(size=SMALL) as pilot:
+        await settle(pilot)
+        await pilot.press("tab", "r", "x")
+        assert [n.message.split(":")[0] for n in app._notifications] == [
+            "nothing to retry here", "nothing to cancel here",
+        ]  # fmt: skip
+        assert session.calls == []
+
+
+async def test_a_missing_reason_is_said_in_the_dialog() -> None:
+    app = BoardApp(Session())
+    async with app.run_test(size=SMALL) as pilot:
+        await settle(pilot)
+        await pilot.press("tab", "d", "enter", "enter")
+        assert "needs its reason" in str(app.screen.query_one("#refused", Static).render())
+
+
+@pytest.mark.parametrize("first", [(), ("tab", "d")], ids=["board", "dialog"])
+async def test_ctrl_c_leaves(first: tuple[str, ...]) -> None:
+    app = BoardApp(Session())
+    async with app.run_test(size=SMALL) as pilot:
+        await settle(pilot)
+        await pilot.press(*first, "ctrl+c")
+        await pilot.pause()
+        assert not app.is_running or app._exit
+
+
+@pytest.mark.parametrize("size", [SMALL, (140, 40), (220, 50)])
+async def test_what_tasks_wait_for_has_the_room_that_is_left(size: tuple[int, int]) -> None:
+    app = BoardApp(Session())
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        table = app.query_one("#tasks", DataTable)
+        widths = [column.width for column in table.ordered_columns]
+        assert widths[3] >= 20
+        assert sum(widths) + 8 <= table.size.width
+
+
+async def test_a_resize_lays_the_detail_out_anew() -> None:
+    app = BoardApp(Session())
+    async with app.run_test(size=(220, 50)) as pilot:
+        await settle(pilot)
+        await pilot.press(*["down"] * 4)
+        wide = shown(app, "#detail")
+        await pilot.resize_terminal(80, 30)
+        await pilot.pause(0.3)
+        assert app._task_key() == "download"
+        width = app.query_one("#detail-scroll").size.width
+        lines = shown(app, "#detail").splitlines()
+        text = [line for line in lines if "$ " not in line and "recon " not in line]  # commands stay whole
+        assert max(map(len, text)) <= width
+        assert lines != wide.splitlines()

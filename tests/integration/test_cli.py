@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import shutil
 import signal
@@ -14,35 +12,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from support.command_line import RECON, recon, within
 from support.terminal import on_terminal
-
-from recon.agent import cli
-
-RECON = [sys.executable, "-m", "recon"]
-
-
-def recon(folder: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Runs `recon` in a folder as a process; stdin is empty. Checks the exit code."""
-    ended = subprocess.run(
-        [*RECON, *arguments], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
-        check=False,
-    )  # fmt: skip
-    return _checked(ended, code)
-
-
-def within(folder: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """The same command line without the second that a process takes to start: for what only looks or refuses."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        returned = cli.run(arguments)
-    ended = subprocess.CompletedProcess(list(arguments), returned, out.getvalue(), err.getvalue())
-    return _checked(ended, code)
-
-
-def _checked(ended: subprocess.CompletedProcess[str], code: int) -> subprocess.CompletedProcess[str]:
-    assert ended.returncode == code, f"{ended.args}: {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
-    assert "Traceback" not in ended.stderr
-    return ended
 
 
 @pytest.fixture(scope="module")
@@ -90,10 +61,12 @@ def test_resume_runs_nothing_again(folder: Path) -> None:
     assert {w["kind"] for w in events[-1]["waiting"]} == {"decision"}
 
 
-def test_status_repeats_the_end_of_the_run(
-    folder: Path, played: tuple[Path, subprocess.CompletedProcess[str]]
-) -> None:
-    assert within(folder, "status", code=3).stdout == played[1].stdout
+def test_status_says_what_the_mission_stands_on(folder: Path) -> None:
+    shown = within(folder, "status", code=3).stdout
+    assert "every fact it stands on still holds" in shown and "nothing runs; run 1 ended" in shown
+    assert "NEEDS DECISION: " in shown and shown.splitlines()[-1].startswith("exit 3: waiting for you")
+    told = json.loads(within(folder, "status", "--json", code=3).stdout)
+    assert (told["verdict"], told["stale"], told["runs"], told["exit_code"]) == ("needs_decision", [], [], 3)
 
 
 def test_the_json_report_follows_its_schema(folder: Path) -> None:
@@ -133,16 +106,97 @@ def test_every_key_of_the_report_can_be_asked_about(folder: Path) -> None:
     assert json.loads(within(folder, "show", "task", "download", "--json").stdout)["id"] == "download"
 
 
+def test_why_begins_with_what_helps_and_says_each_thing_once(folder: Path) -> None:
+    lines = within(folder, "why", "download").stdout.splitlines()
+    head = lines[: lines.index("")]
+    assert len(head) <= 5 and head[0] == "download is blocked"
+    assert head[1].startswith("blocked by: ") and "disk.room (question)" in head[1]
+    assert head[2].startswith("who unblocks: you (") and head[-1].startswith("next: recon decide ")
+    heads = [line.strip().split(":")[0] for line in lines if "unknown " in line or "gate " in line]
+    assert heads and len(set(heads)) == len(heads)
+    assert any(line.strip().startswith("more: recon why ") for line in lines)
+    assert len(lines) < 60
+    assert json.loads(within(folder, "why", "download", "--json").stdout)["summary"][0] == head[0]
+
+
+def test_names_may_be_short_and_observations_have_a_page(folder: Path) -> None:
+    assert "task host.gpus[ct200] [done]" in within(folder, "why", "host.gpus").stdout
+    assert "fact host.fs [known]" in within(folder, "why", "host.fs").stdout
+    assert "title     GPUs" in within(folder, "show", "task", "host.gpus").stdout
+    chain = json.loads(within(folder, "why", "fs", "--json").stdout)
+    observed = next(below["ref"] for below in chain["below"] if below["kind"] == "evidence")
+    assert within(folder, "why", observed).stdout.startswith(f"evidence {observed}")
+    page = within(folder, "show", "observation", observed[:8])
+    for part in (f"observed  {observed}", "command   df -P -B1", "answer", f"finding   {chain['ref']}  fs: "):
+        assert part in page.stdout
+    asked = within(folder, "show", "finding", observed)
+    assert (
+        "is an observation" in asked.stderr
+        and asked.stdout == within(folder, "show", "observation", observed).stdout
+    )
+    assert json.loads(within(folder, "show", "observation", observed, "--json").stdout)["id"] == observed
+
+
+def test_a_model_may_be_chosen_by_its_whole_name(folder: Path) -> None:
+    listed = within(folder, "decide", code=3).stdout
+    assert "- nvidia/DeepSeek-V4-Flash-NVFP4 · take " in listed
+    ended = within(
+        folder, "decide", "checkpoint.format", "nvidia/DeepSeek-V4-Flash-NVFP4", "--because", "b", "--yes"
+    )
+    assert (
+        "decided checkpoint.format: " in ended.stdout
+        and "Serve nvidia/DeepSeek-V4-Flash-NVFP4" in ended.stdout
+    )
+
+
+def test_the_counts_of_items_and_of_questions_are_told_apart(
+    played: tuple[Path, subprocess.CompletedProcess[str]], folder: Path
+) -> None:
+    asked = within(folder, "decide", code=3).stdout.count("decision ")
+    line = next(line for line in played[1].stdout.splitlines() if line.startswith("todo: "))
+    assert f"; {asked} questions open" in line and "needs decision" not in line
+
+
 def test_a_decision_makes_a_revision_and_resume_plans_anew(folder: Path) -> None:
     words = "\n".join(within(folder, "show", "unknown", "checkpoint.format").stdout.splitlines())
     sibling = next(w for w in words.split() if w.endswith("NVFP4-FP8-MTP"))
     ended = within(folder, "decide", "checkpoint.format", sibling, "--because", "NVFP4 was wanted")
-    assert "mission revision 2" in ended.stdout and "new in the todo list: checkpoint." in " ".join(
-        ended.stdout.split()
+    shown = " ".join(ended.stdout.split())
+    assert (
+        "mission revision 2" in shown
+        and "+ todo: checkpoint." in shown
+        and "- no longer todo: checkpoint." in shown
     )
+    assert shown.index("what it changes:") < shown.index("decided checkpoint.format")
     after = recon(folder, "resume", code=3).stdout
     assert "NVFP4-FP8-MTP with SGLang" in after
     assert "recon decide checkpoint.format" not in after
+
+
+def test_only_the_question_that_was_read_is_answered_and_an_answer_is_taken_back(folder: Path) -> None:
+    asked = {
+        u["id"]: u["shown"] for u in json.loads(within(folder, "report", "-f", "json").stdout)["unknowns"]
+    }
+    assert asked["disk.room"][:16] in within(folder, "show", "unknown", "disk.room").stdout
+    words = ("decide", "disk.room", "free:/root/models/Kimi-K2.6", "--because", "b")
+    refused = within(folder, *words, "--shown", asked["kv.transfer"], code=3).stderr
+    assert "not the question you were shown any more" in refused and "recon show unknown disk.room" in refused
+    shown = within(folder, *words, "--shown", asked["disk.room"][:16], "--yes").stdout
+    assert "extra.free_path: - -> /root/models/Kimi-K2.6" in shown and "recon undo d1" in shown
+    assert "no decision 'd9'" in within(folder, "undo", "d9", code=2).stderr
+    back = within(folder, "undo", "disk.room", "--because", "wrong disk").stdout
+    assert (
+        "extra.free_path: /root/models/Kimi-K2.6 -> -" in back
+        and "undone: decision d1 about disk.room" in back
+    )
+    assert "recon decide disk.room" in recon(folder, "resume", code=3).stdout
+    assert "takes d1 back" in within(folder, "report").stdout
+
+
+def test_a_replay_has_nothing_to_refresh(folder: Path) -> None:
+    assert "what was recorded does not change" in within(folder, "refresh", code=2).stderr
+    assert "--stale names all" in within(folder, "refresh", "host.fs", "--stale", code=2).stderr
+    assert "history: 0 items" in within(folder, "todo", "--all").stdout
 
 
 def test_decide_without_arguments_lists_and_waits(folder: Path) -> None:
@@ -155,7 +209,7 @@ def test_decide_without_arguments_lists_and_waits(folder: Path) -> None:
 
 
 def test_decide_asks_on_a_terminal(folder: Path) -> None:
-    answers = [("decide which (1-", "1"), ("which (1-", "1"), ("because?", "it is quick")]
+    answers = [("decide which (1-", "1"), ("which (1-", "1"), ("because?", "it is quick"), ("[y/N]", "y")]
     ended = on_terminal([*RECON, "decide"], answers, cwd=folder)
     assert ended.exit_code == 0, ended.shown
     assert "decided " in ended.shown and "next: recon resume" in ended.shown
@@ -182,6 +236,13 @@ def test_decide_asks_on_a_terminal(folder: Path) -> None:
         (("board",), "the board needs a terminal"),
         (("todo", "add", " "), "needs a title"),
         (("todo", "edit", "download"), "nothing to change"),
+        (("retry", "judge.host"), "has succeeded"),
+        (("retry", "host.gpus[ct200]"), "recon refresh host.gpus[ct200] reads it again"),
+        (("retry", "download"), "download has not failed"),
+        (("approve", "service.stop"), "recon run ORG/MODEL HOST plans the same"),
+        (("approve", "--plan"), "recon run ORG/MODEL HOST plans the same"),
+        (("why", "checkpoint"), "fits several"),
+        (("why", "o-000"), "nothing here is called"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

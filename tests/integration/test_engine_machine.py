@@ -17,7 +17,7 @@ from support.engine import Bench, NoSources, Recorder, act, recon
 from recon.agent.api import Change, ReachError, ReconContext, View
 from recon.agent.engine.assemble import make_view
 from recon.agent.engine.gates import parse_gate
-from recon.agent.model.base import Json, canonical_json
+from recon.agent.model.base import Json
 from recon.agent.model.tasks import Edge, GateSpec, Plan, PlannedTask, RetryPolicy
 from recon.agent.runner.records import load_records
 from recon.agent.store.replay_events import statuses
@@ -151,7 +151,7 @@ class Engine(RuleBasedStateMachine):
         state = self.bench.state().task(key)
         assert state is not None and state.rendered is not None and state.rendered.change is not None
         with self.bench.store.transaction():
-            self.bench.store.keep_blob(canonical_json(state.rendered.change.model_dump(mode="json")).encode())
+            self.bench.store.keep_blob(state.rendered.change.canonical.encode())
         self.bench.store.approve(
             state.task.id, change_hash=state.rendered.change.change_hash, exact_hash="", shown_sha="", verdict=verdict,
             message="", by="p", via="cli", now=time.time(),

@@ -236,12 +236,14 @@ def test_a_change_waits_for_gate_and_approval_and_is_applied_once(
     bench.run()
     second = bench.state().task("stop")
     assert second is not None and second.status == "awaiting_approval" and hand.ran == []
-    consent = {"exact_hash": change.exact_hash, "shown_sha": "", "message": "", "via": "cli", "by": "p"}
+    assert second.rendered is not None and second.rendered.change is not None
+    sealed = second.rendered.change
+    consent = {"exact_hash": sealed.exact_hash, "shown_sha": "", "message": "", "via": "cli", "by": "p"}
     bench.store.approve(second.task.id, change_hash="other", verdict="approve", now=time.time(), **consent)
     bench.run()
     assert hand.ran == [], "an approval of another change must not start this one"
     bench.store.approve(
-        second.task.id, change_hash=change.change_hash, verdict="approve", now=time.time(), **consent
+        second.task.id, change_hash=sealed.change_hash, verdict="approve", now=time.time(), **consent
     )
     bench.run()
     bench.run()
@@ -367,8 +369,10 @@ def test_a_replay_starts_no_change_whatever_was_approved(tmp_path: Path, benches
     )
     benches.append(bench)
     bench.plan(Plan(tasks=(task("stop", kind="act", effect="mutating"),)))
+    shown = bench.state().task("stop")
+    assert shown is not None and shown.rendered is not None and shown.rendered.change is not None
     bench.store.approve(
-        1, change_hash=change.change_hash, exact_hash="", shown_sha="", verdict="approve", message="", via="cli", by="p",
+        1, change_hash=shown.rendered.change.change_hash, exact_hash="", shown_sha="", verdict="approve", message="", via="cli", by="p",
         now=time.time(),
     )  # fmt: skip
     bench.mission = bench.mission.model_copy(update={"origin": "replay"})

@@ -330,3 +330,9 @@ def test_a_log_with_a_hole_is_not_believed(bench: Bench) -> None:
     assert fold(events)
     with pytest.raises(ValueError, match="was '', not 'pending'"):
         fold([e for e in events if e.new != "pending"])
+
+
+def test_a_runner_that_is_alive_keeps_what_it_holds_however_late_its_heartbeat_is(bench: Bench) -> None:
+    bench.taken("a")
+    assert bench.store.reclaim(NOW + 3600, lambda run: False, lives=lambda run: True) == []
+    assert [t.key for t in bench.store.reclaim(NOW + 3600, lambda run: False)] == ["a"]

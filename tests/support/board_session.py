@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from support.states import NOW, mission_state
 
+from recon.agent.model.changes import Change
 from recon.agent.model.errors import RefusedError
 from recon.agent.model.missions import Mission
 from recon.agent.model.records import Approval, Decision
@@ -39,7 +40,15 @@ class Session:
         return self.now_state
 
     def decide(
-        self, mission: Mission, key: str, option: str, *, because: str, value: str = "", via: str = "cli"
+        self,
+        mission: Mission,
+        key: str,
+        option: str,
+        *,
+        because: str,
+        value: str = "",
+        via: str = "cli",
+        shown: str = "",
     ) -> Decision:
         self._call("decide", key, option, value, because, via)
         return Decision(
@@ -48,8 +57,11 @@ class Session:
         )  # fmt: skip
 
     def approve(
-        self, mission: Mission, key: str, *, confirm: str = "", message: str = "", via: str = "cli"
-    ) -> Approval:
+        self, mission: Mission, key: str, *, confirm: str = "", message: str = "", via: str = "cli",
+        shown: Change | None = None,
+    ) -> Approval:  # fmt: skip
+        if shown is not None and self.change_hash not in (None, shown.change_hash):
+            raise RefusedError(f"{key} changed while you read it; nothing is approved")
         self._call("approve", key, confirm, via)
         return self._approval("approve", key, via)
 

@@ -26,6 +26,7 @@ from recon.agent.model.findings import Raw, Request
 from recon.agent.model.missions import Intent, Mission, Triage
 from recon.agent.model.state import MissionState
 from recon.agent.model.tasks import Plan
+from recon.agent.runner.host_lock import Locking
 from recon.agent.runner.loop import Loop
 from recon.agent.runner.messages import Message
 from recon.agent.runner.ports import Clock, Executor, Options, Registry
@@ -66,6 +67,7 @@ class Recorder:
         timeout_s: float,
         cwd: str = "",
         log: Callable[[str], None] | None = None,
+        stdin: bytes = b"",
     ) -> CommandResult:
         if self.before is not None:
             self.before(tuple(argv))
@@ -103,6 +105,8 @@ class Bench:
         self.registry = Registry.of(definitions)
         self.sources = sources or NoSources()
         self.messages: list[Message] = []
+        self.locking: Locking | None = None  # set it where the hand reaches a real host
+        self.wall: Callable[[], float] = time.time
         self.store = Store.open(self.path)
         self.mission = self._begin()
 
@@ -134,9 +138,9 @@ class Bench:
         )  # fmt: skip
         return Loop(
             store=self.store, mission=self.mission, registry=self.registry, sources=self.sources,
-            clock=Clock(time.time, time.time, time.monotonic, random.Random(1).random),
+            clock=Clock(self.wall, self.wall, time.monotonic, random.Random(1).random),
             options=Options(concurrency=concurrency, lease_s=lease_s, poll_s=0.02), listen=self.messages.append,
-            run_row=run, render=renderer(self.registry),
+            run_row=run, render=renderer(self.registry), locking=self.locking,
         )  # fmt: skip
 
     def run(self, **options: int) -> Loop:
@@ -155,7 +159,7 @@ class Bench:
     def state(self) -> MissionState:
         """The mission as a reader sees it."""
         records = load_records(self.store, self.mission.id, attempts=True)
-        return assemble(records, now=time.time(), render=renderer(self.registry))
+        return assemble(records, now=self.wall(), render=renderer(self.registry))
 
     def statuses(self) -> dict[str, str]:
         """Stored status by key."""

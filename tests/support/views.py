@@ -118,6 +118,7 @@ def flagship() -> dict[str, dict[str, Any]]:
                 },
                 lifetime_s=60.0,
             ),
+            "fs_inodes": fact({"/": {"inode_use_percent": 4, "inodes_free": 69_088_861}}, lifetime_s=60.0),
             "models": {"/root/models/Kimi-K2.6": 548_031_651_840, "/root/models/Qwen3-0.6B": 1_519_239_168},
             "disk_usage": {
                 "/root/.cache": 118_247_985_152, "/root/venvs": 38_654_705_664, "/root/ckpt-old": 64_424_509_440,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from recon.agent.engine.assemble import Records, assemble
+from recon.agent.engine.assemble import Records, _retries, assemble
 from recon.agent.engine.verdict import exit_code
 from recon.agent.model.changes import Change, Rendered
 from recon.agent.model.findings import Draft, Effects, Finding, Judgement, Option, make_finding
@@ -19,6 +19,7 @@ from recon.agent.model.words import JudgementVerdict, MissionOrigin, StoredStatu
 CHANGE = Change(
     task="stop", host="h", steps=(("systemctl", "stop", "x"),), exact=(("unit", "x"), ("main_pid", "7"))
 )
+SEALED = CHANGE.sealed(effect="mutating", gates=())
 STOP = Option(id="stop", title="stop here", effects=Effects(stop=True))
 KEEP = Option(id="keep", title="keep it")
 WAIVE = Option(id="waive", title="accept the risk", effects=Effects(waive=True))
@@ -43,7 +44,7 @@ def decision(option: str, *, number: int = 1, undoes: int | None = None) -> Deci
     )  # fmt: skip
 
 
-def approval(verdict: str = "approve", *, change: Change = CHANGE, exact: Change = CHANGE) -> Approval:
+def approval(verdict: str = "approve", *, change: Change = SEALED, exact: Change = CHANGE) -> Approval:
     return Approval(
         id=1, task_id=1, change_hash=change.change_hash, exact_hash=exact.exact_hash, shown_sha="", verdict=verdict,
         message="not now", by="p", via="cli", at=0.0,
@@ -160,7 +161,11 @@ def test_an_approval_holds_for_exactly_what_was_shown(
 
 def test_a_closed_gate_says_what_it_hangs_on_and_how_to_open_it() -> None:
     act = ACT.model_copy(update={"gates": (GateSpec(text='answered("q")'),)})
-    state = mission(act=act, judgements=[judged("conflict", KEEP)], approvals=[approval()])
+    state = mission(
+        act=act,
+        judgements=[judged("conflict", KEEP)],
+        approvals=[approval(change=CHANGE.sealed(effect="mutating", gates=('answered("q")',)))],
+    )
     task = state.tasks[0]
     assert task.status == "awaiting_decision"
     assert (task.blocked_by[0].ref, task.blocked_by[0].command) == (
@@ -180,3 +185,42 @@ def test_what_cannot_be_rendered_or_is_for_a_person_says_so() -> None:
     assert (missing.status, missing.blocked_by[0].reason) == ("blocked", "not known yet: the disk")
     manual = mission(act=ACT, rendered=Rendered(lines=("x",), manual=True)).tasks[0]
     assert (manual.status, manual.blocked_by[0].command) == ("blocked", "recon todo done stop")
+
+
+def test_judgements_do_not_answer_what_must_be_proved_and_is_not() -> None:
+    unknown = PlannedUnknown(key="q", question="?", finding_ref="checkpoint.format", min_level="proved")
+    state = mission(unknown=unknown, findings=[fact("declared")], judgements=[judged("warn")])
+    assert state.unknowns[0].status == "open"
+    assert state.unknowns[0].reason == "checkpoint.format is only declared, proved is needed"
+
+
+def test_a_decision_to_stop_keeps_every_change_from_starting_whatever_was_approved() -> None:
+    stopped = mission(
+        act=ACT,
+        approvals=[approval()],
+        judgements=[judged("block", KEEP, STOP)],
+        decisions=[decision("stop")],
+    )
+    assert (stopped.verdict, stopped.tasks[0].status) == ("no_go", "blocked")
+    assert stopped.tasks[0].blocked_by[0].kind == "ended"
+
+
+def test_a_choice_without_options_offers_no_command() -> None:
+    state = mission(unknown=PlannedUnknown(key="q", question="?", who="person"))
+    assert (state.unknowns[0].answer_with, state.verdict) == ("", "needs_decision")
+
+
+def test_one_cause_is_told_once_with_its_hint() -> None:
+    error = {"kind": "reach", "message": "h refused the connection", "hint": "is sshd running there"}
+    plain = mission(act=ACT, status="failed").tasks[0]
+    failed = [plain.model_copy(update={"error": error}), plain.model_copy(update={"error": error})]
+    told = _retries(failed)
+    assert [(w.text, w.command) for w in told] == [
+        ("h refused the connection (is sshd running there)", "recon resume")
+    ]
+
+
+def test_what_is_not_required_does_not_make_the_mission_unreachable() -> None:
+    page = PlannedTask(key="page", definition="page", title="page", kind="recon", required=False)
+    state = mission(act=page, status="failed", judgements=[judged("pass")])
+    assert exit_code("go", state.tasks) == 0

@@ -188,7 +188,10 @@ def test_a_right_size_passes_and_no_size_passes() -> None:
         lines(SIZE, view_of(facts(**{"card.sizes": [size("168 GB", 168)]})))["checkpoint.size_claims"].verdict
         == "pass"
     )
-    assert lines(SIZE, view_of(facts()))["checkpoint.size_claims"].verdict == "pass"
+    assert lines(SIZE, view_of(facts(**{"card.sizes": []})))["checkpoint.size_claims"].verdict == "pass"
+    assert (
+        lines(SIZE, view_of(facts(card=absent("no README.md"))))["checkpoint.size_claims"].verdict == "pass"
+    )
     assert lines(SIZE, view_of(facts(weights_bytes=None)))["checkpoint.size_claims"].verdict == "unknown"
 
 
@@ -213,10 +216,54 @@ def test_cards_of_one_publisher_that_disagree_are_a_conflict_with_both_dates() -
 
 
 def test_cards_that_agree_or_say_nothing_are_no_conflict() -> None:
-    agree = view_of(facts(**{"card.hardware": [statement("validated", date="2026-05-28")]}))
-    assert lines(CARDS, agree)["siblings.advice"].verdict == "pass"
-    assert lines(CARDS, view_of(facts())) == {}
+    own = {"card.hardware": [statement("validated", date="2026-05-28")], "card.leads": []}
+    line = lines(CARDS, view_of(facts(**own)))["siblings.advice"]
+    assert (line.verdict, line.title) == (
+        "pass",
+        "its card does not contradict itself about sm_120; siblings were not looked for",
+    )
+    both = with_sibling(view_of(facts(**own)), **{"card.hardware": []})
+    assert lines(CARDS, both)["siblings.advice"].title == "two cards agree about sm_120"
+    assert lines(CARDS, view_of(facts(**{"card.hardware": [], "card.leads": []}))) == {}
+    assert lines(CARDS, view_of(facts(card=absent("no README.md")))) == {}
     assert lines(CARDS, view_of({"checkpoint": CHECKPOINT}))["siblings.advice"].verdict == "unknown"
+
+
+@pytest.mark.parametrize("failed", ["siblings", "card.hardware", "card.leads", "card", "card of a sibling"])
+def test_cards_that_were_not_read_agree_with_nobody(failed: str) -> None:
+    said = {"card.hardware": [statement("validated", date="2026-05-28")], "card.leads": [], "siblings": []}
+    if failed == "card of a sibling":
+        view = with_sibling(view_of(facts(**said)), card=unknown("503"))
+    elif failed == "card":
+        view = view_of(facts(card=unknown("503"), siblings=[]))
+    else:
+        view = view_of(facts(**{**said, failed: unknown("503")}))
+    line = lines(CARDS, view)["siblings.advice"]
+    assert (line.verdict, "503" in " ".join(line.detail)) == ("unknown", True)
+
+
+def test_a_size_is_not_as_the_card_says_where_the_card_was_not_read() -> None:
+    for claims in ({"card": unknown("503")}, {"card.sizes": unknown("503")}, {}):
+        line = lines(SIZE, view_of(facts(**claims)))["checkpoint.size_claims"]
+        assert (line.verdict, line.about) == ("unknown", "")
+
+
+def test_layers_that_may_not_divide_are_not_said_to_fit() -> None:
+    for name in ("architecture", "routed_experts"):
+        line = lines(MEMORY, view_of(facts(**{name: unknown("timed out")})))["checkpoint.fits_memory"]
+        assert (line.verdict, "divide by 4" in line.title) == ("unknown", True)
+
+
+def test_the_first_dense_layers_of_a_mixture_do_not_stand_for_experts_that_were_not_read() -> None:
+    dense = {"presence": "present", "format": "nvfp4", "tensors": 3}
+    found = facts(routed_experts=unknown("2 headers not read"), declared=None, dense_mlp=dense)
+    line = lines(QUANTIZATION, view_of(found))["checkpoint.format"]
+    assert (line.verdict, line.detail[0]) == ("unknown", "checkpoint.routed_experts: 2 headers not read")
+
+
+def test_no_draft_layers_and_no_config_is_not_known() -> None:
+    found = facts(mtp={"presence": "absent"}, architecture=unknown("timed out"))
+    assert lines(QUANTIZATION, view_of(found))["checkpoint.mtp"].verdict == "unknown"
 
 
 def test_a_published_corruption_is_a_lead_for_this_gpu_only() -> None:
@@ -228,6 +275,7 @@ def test_a_published_corruption_is_a_lead_for_this_gpu_only() -> None:
         "settle": "known answers",
     }
     found = facts(**{"card.leads": [lead, {**lead, "sms": ["sm_90"]}]})
+    found["checkpoint"]["card.hardware"] = []
     line = lines(CARDS, view_of(found))["checkpoint.lead.corruption"]
     assert (line.verdict, line.title) == (
         "warn",

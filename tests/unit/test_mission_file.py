@@ -33,7 +33,7 @@ intent:
   target_dir: /mnt/models
 playbook: deploy_pd
 facts:
-  disk.inodes: {argv: [df, --inodes, /], parser: disk.inodes}
+  disk.inodes: {argv: [df, -iP, /], parser: {csv: {columns: [IFree], separator: space, row: 0}}, type: {IFree: number}}
 tasks:
   ask.owner: {title: ask the owner of the service, priority: high, needs: [download]}
 unknowns:
@@ -63,7 +63,10 @@ def test_a_whole_file_gives_the_mission() -> None:
         verbs=("launch", "benchmark"), docs=("https://docs.example/pd",), target_dir="/mnt/models",
     )  # fmt: skip
     assert sorted(additions) == ["facts", "gates", "tasks", "unknowns"]
-    assert additions["facts"] == {"disk.inodes": {"argv": ["df", "--inodes", "/"], "parser": "disk.inodes"}}
+    assert additions["facts"]["disk.inodes"] == {
+        "argv": ["df", "-iP", "/"], "parser": {"csv": {"columns": ["IFree"], "separator": "space", "row": 0}},
+        "type": {"IFree": "number"},
+    }  # fmt: skip
     assert found.playbook == "deploy_pd"
 
 
@@ -123,7 +126,7 @@ def test_a_file_without_a_directive_is_told_in_one_sentence() -> None:
         (HEAD + "intent: {target_dir: models}", "m.yaml:2:22: intent.target_dir must be an absolute directory", "start it with /"),
         (HEAD + "gates: {download: [{txt: a, text: b}]}", "m.yaml:2:21: unknown key 'txt'", "did you mean text?"),
         (
-            HEAD + "facts: {x: {argv: df -B1, parser: disk}}", "m.yaml:2:19: facts.x.argv must be a list, not 'df -B1'",
+            HEAD + "facts: {x: {argv: df -B1}}", "m.yaml:2:19: facts.x.argv must be a list, not 'df -B1'",
             "write [a, b] or one a line behind dashes",
         ),
         (HEAD + "tasks: {a: {title: x, needs: [a]}}", "m.yaml:2:31: a needs itself", "take it out"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.views import GB, UNIT, changed, flagship, intent_of, stale, view_of
+from support.views import GB, UNIT, changed, flagship, intent_of, stale, unknown, view_of
 
 from recon.agent.api import ActTask, Intent, JudgeTask, Layout, PlannedTask, ReconTask
 from recon.agent.engine.gates import parse_gate
 from recon.agent.engine.graph import check_plan
+from recon.tasks.playbooks.check import playbook as check
 from recon.tasks.playbooks.deploy_pd import playbook
 from recon.tasks.register import definitions
 
@@ -159,6 +160,51 @@ def test_a_layout_that_the_engine_refuses_brings_the_port_and_the_tracker() -> N
     for key in ("port", "tracker.search"):
         assert tasks[key].because == "added because SGLang refuses mixed-precision files with INT experts"
     assert tasks["engine.install"].because == "added because SGLang 0.5.11 has no DeepseekV4ForCausalLM"
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "nothing known"])
+@pytest.mark.parametrize("intent", INTENTS.values(), ids=INTENTS.keys())
+def test_no_server_is_launched_before_the_gpus_are_free(intent: Intent, known: bool) -> None:
+    tasks = plan_of(intent, flagship() if known else {})
+    servers = [t for t in tasks.values() if t.definition == "act.server"]
+    for task in servers:
+        (gate,) = [parse_gate(g.text) for g in task.gates if "service.stop" in parse_gate(g.text).keys]
+        view = view_of(flagship())
+        assert gate.evaluate(view).truth == "false"
+        for settled in ({"answered": ["service.stop"]}, {"done": ["service.stop"]}):
+            assert gate.evaluate(view_of(flagship(), **settled)).truth == "true"
+    assert bool(servers) == (intent.verbs == () or "launch" in intent.verbs)
+
+
+@pytest.mark.parametrize("gone", ["checkpoint.declared", "checkpoint.attention", "checkpoint.scale_names"])
+def test_the_launch_waits_for_the_layout_where_it_was_not_read(gone: str) -> None:
+    tasks = plan_of(intent_of(), changed(gone, unknown("timed out")))
+    texts = [g.text for g in tasks["launch.prefill"].gates]
+    assert 'answered("engine.supports")' in texts and 'done("port")' not in texts
+    assert tasks["port"].because == ""
+    assert "port" not in plan_of(intent_of(verbs=("launch",)), changed(gone, unknown("timed out")))
+
+
+def test_the_download_names_the_question_whose_answer_makes_room() -> None:
+    gates = [parse_gate(g.text) for g in plan_of(intent_of(), flagship())["download"].gates]
+    assert "disk.room" in {key for gate in gates for key in gate.keys}
+    # an answer alone opens nothing: the bytes have to be there
+    view = view_of(flagship(), answered=["disk.room", "checkpoint.format", "checkpoint.fits_memory"])
+    assert sorted(gate.evaluate(view).truth for gate in gates) == ["false", "true", "true", "true"]
+
+
+@pytest.mark.parametrize("host", [None, "gpu01"])
+def test_a_mission_without_a_checkpoint_asks_for_it_first(host: str | None) -> None:
+    intent = intent_of(model=None, host=host)
+    plan = playbook.plan(
+        intent, view_of({}, intent=intent, bindings=playbook.bindings(intent, "directive:x"))
+    )
+    asked = plan.unknowns[0]
+    assert (asked.key, asked.who, asked.required) == ("checkpoint.target", "person", True)
+    (option,) = asked.options
+    assert (option.id, option.needs_value, option.effects.intent) == ("model", "model", {"model": "{value}"})
+    assert next(u.key for u in check.plan(intent, view_of({}, intent=intent)).unknowns) == "checkpoint.target"
+    assert "checkpoint.target" not in {u.key for u in playbook.plan(intent_of(), view_of({})).unknowns}
 
 
 def test_a_mission_without_a_host_asks_for_it_first() -> None:

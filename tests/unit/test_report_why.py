@@ -50,7 +50,9 @@ def test_the_chain_goes_from_task_to_evidence_and_who_can_unblock_it() -> None:
 def test_the_chain_as_text_holds_the_commands_uncut() -> None:
     lines = [line.strip() for line in why.explain_lines(mission_state(), "download", width=60)]
     assert f"$ recon show finding {DISK.id}" in lines
-    assert '$ recon decide disk.room free:/models/old --because "..."' in lines
+    assert '$ recon decide disk.room OPTION --because "..."' in lines
+    asked = [line.strip() for line in why.explain_lines(mission_state(), "disk.room", width=60)]
+    assert '$ recon decide disk.room free:/models/old --because "..."' in asked
     assert "└ reason: 23.1 GB is below 176.7 GB" in lines
 
 
@@ -148,7 +150,7 @@ def test_the_todo_list_says_why_items_were_added_and_how_changes_would_run() -> 
     assert "$ systemctl stop old.service" in body
     assert "$ hf download acme/Big-W4A16 --revision <commit>" in body
     assert 'disk.room is contradicted: recon decide disk.room OPTION --because "..."' in body
-    assert todo.counts_text(mission_state(tasks=tasks()[:1])) == "1 item, 1 done"
+    assert todo.counts_text(mission_state(tasks=tasks()[:1], waiting=())) == "1 item, 1 done"
 
 
 def test_the_overview_cuts_long_commands_and_the_full_list_does_not() -> None:
@@ -195,3 +197,82 @@ def test_one_endless_line_is_cut_around_the_match() -> None:
 def test_hostile_bytes_are_harmless_in_an_excerpt() -> None:
     assert "\x1b" not in "".join(excerpt(b"\x1b[2J\xff\xfe" * 3 + b"\nplain", "plain"))
     assert excerpt(b"", "x") == ["(no bytes: the answer was empty)"]
+
+
+def test_the_summary_follows_what_is_waited_for_to_its_root_and_names_the_cheapest_step() -> None:
+    state = mission_state()
+    head = why.summary(state, why.explain(state, "download"), width=80)
+    assert head == [
+        "download waits for you to decide",
+        "blocked by: disk.room (question); service.stop (pending)",
+        "who unblocks: you (disk.room, service.stop)",
+        'next: recon decide disk.room OPTION --because "..."',
+    ]
+    failed = why.summary(state, why.explain(state, "host.gpus"), width=80)
+    assert failed == [
+        "host.gpus[gpu01] is failed", "because: gpu01: timed out", "next: recon retry host.gpus[gpu01]",
+    ]  # fmt: skip
+    asked = why.summary(state, why.explain(state, "disk.room"), width=80)
+    assert asked[-1] == 'next: recon decide disk.room OPTION --because "..."' and "who answers: you" in asked
+
+
+def test_a_failed_dependency_is_the_cheapest_thing_to_mend() -> None:
+    waits = (
+        Blocker(kind="dependency", ref="host.gpus[gpu01]", state="failed", reason="waits"),
+        Blocker(kind="decision", ref="disk.room", state="open", reason="open"),
+    )
+    state = mission_state(tasks=(*tasks()[:5], item(9, "launch", "act", "blocked", blocked_by=waits)))
+    assert why.summary(state, why.explain(state, "launch"))[-1] == "next: recon retry host.gpus[gpu01]"
+
+
+def test_a_step_for_a_person_alone_is_for_you() -> None:
+    manual = Blocker(kind="manual", ref="port", state="pending", reason="carried out by a person")
+    other = Blocker(kind="decision", ref="disk.room", state="open", reason="open")
+    mine = item(1, "port", "act", "blocked", blocked_by=(manual,))
+    later = item(2, "port.later", "act", "blocked", blocked_by=(manual, other))
+    state = mission_state(tasks=(mine, later))
+    assert todo.counts_text(state) == "2 items, 1 waiting, 1 for you; 2 questions open"
+    assert any(line.startswith("  ! for you        port ") for line in todo.lines(state))
+    assert why.summary(state, why.explain(state, "port"))[0] == "port is for you to carry out"
+
+
+def test_each_thing_is_shown_once_and_deep_parts_have_a_question_of_their_own() -> None:
+    lines = why.explain_lines(mission_state(), "download", width=200)
+    told = [line.strip("└ ") for line in lines]
+    assert len([line for line in told if line.startswith("unknown disk.room")]) == 1
+    assert any(line.strip() == "more: recon why disk.room" for line in lines)
+
+
+def test_hints_of_errors_are_shown_wherever_the_error_is() -> None:
+    broken = item(
+        1,
+        "host.gpus[gpu01]",
+        "recon",
+        "failed",
+        error={"message": "key changed", "hint": "ssh-keygen -R gpu01"},
+    )
+    state = mission_state(tasks=(broken,))
+    for lines in (
+        show.task(state, "host.gpus"), todo.lines(state), why.explain_lines(state, "host.gpus[gpu01]", width=200),
+    ):  # fmt: skip
+        assert any("ssh-keygen -R gpu01" in line for line in lines)
+
+
+def test_the_end_of_a_log_is_shown_cleaned() -> None:
+    log = b"\n".join(b"line %d" % n for n in range(1, 31)) + b"\n\x1b[2Jlast\n"
+    lines = show.task(mission_state(), "service.stop", log=log)
+    at = lines.index("log of the last attempt (11 lines before)")
+    assert lines[at + 1] == "  | line 12" and lines[-1] == "  | last" and len(lines) - at == 21
+    assert not any("log of" in line for line in show.task(mission_state(), "service.stop"))
+
+
+def test_an_observation_is_explained_and_shown() -> None:
+    state = mission_state()
+    with pytest.raises(UsageError, match="is an observation") as caught:
+        show.find_finding(state, OBSERVATION.id)
+    assert caught.value.hint == f"recon show observation {OBSERVATION.id}"
+    lines = show.observation(state, OBSERVATION, HEADER, b"warned")
+    for part in (f"observed  {OBSERVATION.id}", "stderr", "      1 | warned"):
+        assert part in lines
+    assert any(line.startswith(f"finding   {EXPERTS.id}  routed_experts: ") for line in lines)
+    assert why.explain(state, OBSERVATION.id[:6]).kind == "evidence"

@@ -21,6 +21,7 @@ Because = Annotated[str | None, typer.Option("--because", help="The reason, for 
 def register(app: typer.Typer) -> None:
     """Adds these commands."""
     app.command("decide", short_help="Answer an open question, with your reason.")(decide)
+    app.command("undo", short_help="Take a decision back, until a change rests on it.")(undo)
     app.command("approve", short_help="Consent to exactly the commands shown.")(approve)
     app.command("deny", short_help="Refuse a change.")(deny)
     app.command("retry", short_help="Let a failed task run again.")(retry)
@@ -35,9 +36,19 @@ def decide(
         str | None, typer.Argument(metavar="OPTION[=VALUE]", help="Which answer.", show_default=False)
     ] = None,
     because: Because = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Record it without asking once more.")] = False,
+    shown: Annotated[
+        str,
+        typer.Option(
+            "--shown", metavar="SHA", help="Only if the question is still this one (recon show unknown)."
+        ),
+    ] = "",
     db: Db = DEFAULT_DB,
 ) -> int:
-    """Answer an open question; it is recorded with your reason. Without arguments: list what is open, and ask."""
+    """Answer an open question; what it changes is shown, then it is recorded with your reason.
+
+    Without arguments: list what is open, and ask. On a terminal it asks once more before it records.
+    """
     with session(db) as opened:
         mission = opened.current()
         if unknown is None:
@@ -45,31 +56,104 @@ def decide(
             if isinstance(chosen, int):
                 return chosen
             unknown = chosen
-        return _decide(opened, mission, unknown, option, because)
+        return _decide(opened, mission, unknown, option, because, yes=yes, shown=shown)
+
+
+def undo(
+    decision: Annotated[
+        str,
+        typer.Argument(metavar="DECISION", help="Its number, as in the report, or the question it is about."),
+    ],
+    because: Because = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Record it without asking once more.")] = False,
+    db: Db = DEFAULT_DB,
+) -> int:
+    """Take a decision back: the mission is bound as before. Refused once a change that rests on it has begun."""
+    from recon.agent.cli.consent import via
+    from recon.agent.report import consequence
+    from recon.agent.report.clean import clean
+
+    with session(db) as opened:
+        mission = opened.current()
+        what = opened.foresee_undo(mission, decision)
+        output.lines(consequence.lines(what, width=output.width()))
+        asked = output.interactive() and not yes
+        if asked and because is None:
+            because = output.ask("because?")
+        _confirm(f"undo {clean(decision)}", asked=asked)
+        made, kept = opened.undo(mission, decision, because=because or "undone", via=via(asked=asked))
+    output.lines([f"undone: decision d{made.undoes} about {clean(made.about_key)} ({clean(made.option)})"])
+    if kept:
+        output.lines([f"kept, because a later decision changed it again: {', '.join(kept)}"])
+    output.lines(["next: recon resume"])
+    return 0
 
 
 def approve(
     task: Annotated[str | None, typer.Argument(metavar="TASK", show_default=False)] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="All changes of the plan at once, shown in full.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask, except for what destroys.")] = False,
     confirm: Annotated[
-        str, typer.Option("--confirm", metavar="NAME", help="The target's name, for what destroys.")
-    ] = "",
+        list[str] | None,
+        typer.Option("--confirm", metavar="NAME", help="The target's name, for what destroys."),
+    ] = None,
     message: Annotated[str, typer.Option("--message", "-m", help="A note for the record.")] = "",
     db: Db = DEFAULT_DB,
 ) -> int:
-    """Consent to exactly the commands shown; void as soon as they or what they touch change."""
+    """Consent to exactly the commands shown; void as soon as they or what they touch change.
+
+    With --plan: to every change of the plan, those known later only within the form shown; what destroys is named singly.
+    """
     from recon.agent.cli.consent import consent_to
 
+    if plan and task is not None:
+        raise UsageError("--plan is about all tasks", hint=f"recon approve {task}, or recon approve --plan")
     with session(db) as opened:
         mission = opened.current()
+        if plan:
+            return _approve_plan(opened, mission, yes=yes, confirmed=confirm or [], message=message)
         if task is None:
             chosen = _pick_approval(opened, mission)
             if isinstance(chosen, int):
                 return chosen
             task = chosen
-        consent_to(opened, mission, _task(opened, mission, task), yes=yes, confirm=confirm, message=message)
+        consent_to(
+            opened, mission, _task(opened, mission, task), yes=yes, confirm=_one(confirm), message=message
+        )
     output.lines([f"approved: {task}", "next: recon resume"])
     return 0
+
+
+def _one(confirm: list[str] | None) -> str:
+    if confirm and len(confirm) > 1:
+        raise UsageError("--confirm once for one task", hint="recon approve --plan takes several")
+    return confirm[0] if confirm else ""
+
+
+def _approve_plan(opened: Session, mission: Mission, *, yes: bool, confirmed: list[str], message: str) -> int:
+    from recon.agent.cli.approvals import plan_items
+    from recon.agent.cli.consent import consent_to_plan
+
+    items = plan_items(opened.state(mission.id))
+    if not items:
+        output.lines(["nothing to approve"])
+        return errors.OK
+    if mission.origin == "replay":
+        raise RefusedError(
+            "this is a replay; nothing can be changed in it",
+            hint="recon run ORG/MODEL HOST plans the same for a real host",
+        )
+    made = consent_to_plan(opened, mission, items, yes=yes, confirmed=confirmed, message=message)
+    keys = {item.task.task.id: item.key for item in items}
+    words = {"exact": "approved", "bounds": "approved within the bounds shown"}
+    output.lines([f"{words[a.scope]}: {keys[a.task_id]}" for a in made])
+    left = [item.key for item in items if item.task.task.id not in {a.task_id for a in made}]
+    if left:
+        output.lines([f"not approved: {', '.join(left)}"])
+    output.lines(["next: recon resume"])
+    return errors.OK
 
 
 def deny(
@@ -102,42 +186,50 @@ def cancel(task: Annotated[str, typer.Argument(metavar="TASK")], db: Db = DEFAUL
     return 0
 
 
-def _decide(opened: Session, mission: Mission, key: str, option: str | None, because: str | None) -> int:
+def _decide(
+    opened: Session,
+    mission: Mission,
+    key: str,
+    option: str | None,
+    because: str | None,
+    *,
+    yes: bool,
+    shown: str,
+) -> int:
     from recon.agent.cli.choices import find_unknown
     from recon.agent.cli.consent import via
+    from recon.agent.report import consequence
     from recon.agent.report.clean import clean, wrap
 
-    asked = option is None or because is None
+    unknown = find_unknown(opened.state(mission.id), key)
+    shown = shown or unknown.shown  # what is asked from here on is this question
+    terminal = output.interactive()
+    asked = option is None or because is None or (terminal and not yes)
     if option is None:
-        option = _pick_option(find_unknown(opened.state(mission.id), key))
+        option = _pick_option(unknown)
+    what = opened.foresee_decision(mission, key, option, shown=shown)
+    if because is None and not terminal:
+        raise UsageError("a decision needs its reason", hint=f'recon decide {key} {option} --because "..."')
+    output.lines(consequence.lines(what, width=output.width()))
     if because is None:
-        if not output.interactive():
-            raise UsageError(
-                "a decision needs its reason", hint=f'recon decide {key} {option} --because "..."'
-            )
         because = output.ask("because?")
-    before = opened.state(mission.id)
-    decision = opened.decide(mission, key, option, because=because, via=via(asked=asked))
+    _confirm(f"{clean(key)}: {clean(option)}", asked=terminal and not yes)
+    decision = opened.decide(mission, key, option, because=because, via=via(asked=asked), shown=shown)
     after = opened.state(mission.id)
     chosen = decision.option + (f"={decision.value}" if decision.value else "")
     rows = [f"decided {key}: {chosen}"]
-    if after.revision.n != before.revision.n:
-        rows += [
-            f"mission revision {after.revision.n}: {clean(after.sentence)}",
-            *_new_tasks(before.tasks, after.tasks),
-        ]
+    if decision.to_n != decision.from_n:
+        rows.append(f"mission revision {after.revision.n}: {clean(after.sentence)}")
+    rows.append(f"to take it back: recon undo d{decision.id}")
     output.lines(
         [*(line for row in rows for line in wrap(row, output.width(), rest="  ")), "next: recon resume"]
     )
     return 0
 
 
-def _new_tasks(before: tuple[TaskState, ...], after: tuple[TaskState, ...]) -> list[str]:
-    from recon.agent.report.clean import clean
-
-    known = {item.task.key for item in before}
-    added = [item.task.key for item in after if item.task.key not in known]
-    return [f"new in the todo list: {', '.join(clean(key) for key in added)}"] if added else []
+def _confirm(what: str, *, asked: bool) -> None:
+    if asked and output.ask(f"record {what}? [y/N]").lower() not in ("y", "yes"):
+        raise RefusedError("nothing is recorded")
 
 
 def _pick_question(opened: Session, mission: Mission) -> str | int:
@@ -177,7 +269,7 @@ def _pick(refs: list[str], listed: list[str], verb: str) -> str | int:
 
 
 def _pick_option(unknown: UnknownState) -> str:
-    from recon.agent.report.asks import option_tuples
+    from recon.agent.report.asks import option_name, option_tuples
 
     options = option_tuples(unknown)
     if not output.interactive():
@@ -186,8 +278,8 @@ def _pick_option(unknown: UnknownState) -> str:
     if not options:
         return output.ask("answer?")
     rows = [
-        f"  {n}. {word}: {'. '.join(x for x in (title, said) if x)}"
-        for n, (word, title, said, _e) in enumerate(options, 1)
+        f"  {n}. {option_name(option)}: {'. '.join(x for x in (title, said) if x)}"
+        for n, (option, (_word, title, said, _e)) in enumerate(zip(unknown.options, options, strict=True), 1)
     ]
     output.note(*rows)
     chosen = unknown.options[_number(f"which (1-{len(options)})?", len(options))]

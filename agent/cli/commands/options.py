@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
 Db = Annotated[
     Path,
-    typer.Option("--db", help="The state file (default: state.db here, or RECON_DB).", show_default=False),
+    # readable=False: the parser looks at no file; what cannot be read is said by the store, with its exit code
+    typer.Option(
+        "--db",
+        help="The state file (default: state.db here, or RECON_DB).",
+        show_default=False,
+        readable=False,
+    ),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Write over a file that is no earlier output of this kind.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout.")]
 DEFAULT_DB = Path("state.db")

@@ -1,4 +1,4 @@
-"""run, resume, triage: what looks, and what only reads the words."""
+"""run, resume, refresh, triage: what looks, and what only reads the words."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ Words = Annotated[
 Model = Annotated[str | None, typer.Option(help="ORG/NAME of the checkpoint, or a folder on the host.")]
 Host = Annotated[str | None, typer.Option(help="[USER@]NAME[:PORT], or localhost.")]
 Engine = Annotated[str | None, typer.Option(help="The engine, e.g. sglang.")]
+PlaybookName = Annotated[
+    str | None, typer.Option("--playbook", help="Which playbook plans it (recon playbooks lists them).")
+]
 Quant = Annotated[str | None, typer.Option(help="The wanted format, e.g. nvfp4.")]
 Tp = Annotated[int | None, typer.Option(help="GPUs of one instance.")]
 Pd = Annotated[str | None, typer.Option(help="GPUs for prefill and decode, e.g. 4+4.")]
@@ -38,6 +41,7 @@ def register(app: typer.Typer) -> None:
     """Adds these commands."""
     app.command("run", short_help="Find out what is true, what is open, what it waits for.")(run)
     app.command("resume", short_help="Go on; what is done is not done again.")(resume)
+    app.command("refresh", short_help="Read facts again, and judge again what rests on them.")(refresh)
     app.command("triage", short_help="Show what a directive is understood as; runs nothing.")(triage)
 
 
@@ -49,6 +53,7 @@ def run(
     quant: Quant = None,
     tp: Tp = None,
     pd: Pd = None,
+    playbook: PlaybookName = None,
     hub: Hub = None,
     replay: Annotated[
         Path | None, typer.Option(help="Play an exported bundle; nothing is contacted.")
@@ -65,7 +70,9 @@ def run(
 
     Without arguments: the current mission of the state file, or the bundled demo where there is none.
     """
-    flags = intent_flags(model=model, host=host, engine=engine, quant=quant, tp=tp, pd=pd)
+    from recon.agent.report.clean import clean
+
+    flags = intent_flags(model=model, host=host, engine=engine, quant=quant, tp=tp, pd=pd, playbook=playbook)
     asked = bool(words or flags)
     if replay is not None and asked:
         raise UsageError(
@@ -78,13 +85,17 @@ def run(
         raise UsageError(
             "--new needs a directive, a mission file or ORG/MODEL", hint="recon run --new ORG/MODEL HOST"
         )
+    if asked:  # before state.db is made: words that say nothing leave nothing behind
+        from recon.agent.cli.directive import asked_of
+
+        understood = asked_of(words or [], flags)
+        for piece in understood.unplaced:
+            output.note(f"not understood: {clean(piece)}")
     with session(db, create=True) as opened:
         if replay is not None:
             mission = opened.begin_replay(replay)
         elif asked:
-            from recon.agent.cli.directive import triage_of
-
-            mission = opened.begin(triage_of(words or [], flags), new=new)
+            mission = opened.begin(understood, new=new)
         else:
             mission = opened.store.current_mission() or opened.begin_bundled()
         return _carry_on(opened, mission, hub=hub, pace=pace, concurrency=concurrency, as_json=as_json)
@@ -103,6 +114,42 @@ def resume(
         return _carry_on(opened, mission, hub=hub, pace=pace, concurrency=concurrency, as_json=as_json)
 
 
+def refresh(
+    fact: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FACT | TASK]", help="A fact (host.fs, a finding's id) or the task that reads it."
+        ),
+    ] = None,
+    stale: Annotated[bool, typer.Option("--stale", help="All that went stale (the default).")] = False,
+    no_run: Annotated[bool, typer.Option("--no-run", help="Only let the next run read them again.")] = False,
+    hub: Hub = None,
+    concurrency: Concurrency = 16,
+    as_json: Events = False,
+    db: Db = DEFAULT_DB,
+) -> int:
+    """Read facts again; what was judged on another value is judged again, and its question opened again."""
+    from recon.agent.report.clean import clean
+
+    if fact is not None and stale:
+        raise UsageError("--stale names all that went stale: it takes no FACT", hint="recon refresh --stale")
+    with session(db) as opened:
+        mission = opened.current()
+        again = opened.refresh(mission, fact)
+        output.note(
+            *(
+                f"↻ {clean(key)}  {'read again' if moved else 'waits to be read already'}: {clean(why)}"
+                for key, why, moved in again
+            )
+        )
+        if not again:
+            output.note("nothing went stale")
+        if no_run:
+            output.lines([f"to be read again: {len(again)}", "next: recon resume"])
+            return 0
+        return _carry_on(opened, mission, hub=hub, pace=0.0, concurrency=concurrency, as_json=as_json)
+
+
 def triage(
     words: Words = None,
     model: Model = None,
@@ -111,13 +158,14 @@ def triage(
     quant: Quant = None,
     tp: Tp = None,
     pd: Pd = None,
+    playbook: PlaybookName = None,
     as_json: AsJson = False,
 ) -> int:
     """Show what a directive is understood as: mission, claims, unknowns and todo list. Nothing is run or stored."""
     from recon.agent.cli.directive import triage_of
     from recon.agent.cli.preview import preview, preview_json
 
-    flags = intent_flags(model=model, host=host, engine=engine, quant=quant, tp=tp, pd=pd)
+    flags = intent_flags(model=model, host=host, engine=engine, quant=quant, tp=tp, pd=pd, playbook=playbook)
     if not words and not flags:
         raise UsageError("nothing to triage", hint='recon triage "deploy ORG/MODEL on HOST, TP4"')
     read = triage_of(words or [], flags)
@@ -136,10 +184,12 @@ def intent_flags(
     quant: str | None,
     tp: int | None,
     pd: str | None,
+    playbook: str | None,
 ) -> dict[str, Json]:
     """The flags that were given, by name; the mission room checks them."""
     given: dict[str, Json] = {
         "model": model, "host": host, "engine": engine, "quant": quant, "tp": tp, "pd": pd,
+        "playbook": playbook,
     }  # fmt: skip
     return {name: value for name, value in given.items() if value is not None}
 

@@ -34,7 +34,14 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="todo", short_help="The todo list; add, edit, done, cancel.")
 
 
-def todo(context: typer.Context, as_json: AsJson = False, db: Db = DEFAULT_DB) -> int:
+def todo(
+    context: typer.Context,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also what earlier bindings of the mission had to do.")
+    ] = False,
+    as_json: AsJson = False,
+    db: Db = DEFAULT_DB,
+) -> int:
     """The todo list: what is done, what runs, what waits and for whom. Also: add, edit, done, cancel."""
     if context.invoked_subcommand is not None:
         # `recon todo --db X add ...` means X as well
@@ -45,9 +52,10 @@ def todo(context: typer.Context, as_json: AsJson = False, db: Db = DEFAULT_DB) -
     with reading(db) as opened:
         state = opened.state()
     if as_json:
-        output.as_json(view.view(state))
+        output.as_json(view.view(state, everything=everything))
     else:
-        output.lines([*view.lines(state, width=output.width()), "", view.counts_text(state)])
+        past = ["", *view.history_lines(state, width=output.width())] if everything else []
+        output.lines([*view.lines(state, width=output.width()), *past, "", view.counts_text(state)])
     return 0
 
 

@@ -60,6 +60,7 @@ def upgrade() -> None:
         sa.Column("from_n", sa.Integer(), nullable=False),
         sa.Column("to_n", sa.Integer(), nullable=False),
         sa.Column("undoes", sa.Integer(), nullable=True),
+        sa.Column("basis_json", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(["mission_id"], ["mission.id"], name=op.f("fk_decision_mission_id")),
         sa.ForeignKeyConstraint(["undoes"], ["decision.id"], name=op.f("fk_decision_undoes")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_decision")),
@@ -200,6 +201,7 @@ def upgrade() -> None:
         sa.Column("by", sa.Text(), nullable=False),
         sa.Column("via", sa.Text(), nullable=False),
         sa.Column("at", sa.Float(), nullable=False),
+        sa.Column("scope", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(["task_id"], ["task.id"], name=op.f("fk_approval_task_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_approval")),
     )
