@@ -11,10 +11,6 @@ from recon.agent.model.findings import Raw, Request
 Log = Callable[[str], None]
 
 
-def no_log(line: str) -> None:
-    """Drops a line of output."""
-
-
 class Source(Protocol):
     """Answers read-only requests."""
 

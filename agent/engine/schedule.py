@@ -93,10 +93,6 @@ class Schedule:
     def _doom(self, task_id: int, by: int) -> None:
         self._doomed[task_id] = self._doomed.get(task_id, 0) + by
 
-    def unmet(self, task_id: int) -> list[int]:
-        """The dependencies that are not satisfied."""
-        return [n for n, on in self._needs[task_id] if not self._met(n, on)]
-
     def pop(self, *, full: Collection[str] = ("act",)) -> int | None:
         """The next ready task outside the lanes that are full, or None. Give it a status, or `put_back` it.
 

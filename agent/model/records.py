@@ -74,11 +74,3 @@ class Event(Frozen):
     new: str
     payload: Json
     at: float
-
-
-class StoredUnknown(Frozen):
-    """An unknown as planned for a mission; its status is computed."""
-
-    mission_id: str
-    key: str
-    planned_json: Json

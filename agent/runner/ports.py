@@ -66,9 +66,6 @@ class Options:
     fetches: Mapping[str, int] = field(default_factory=lambda: {"hub": 8, "host": 6, "web": 4})
     lease_s: float = 30.0
     poll_s: float = 0.25
-    settle_s: float = (
-        60.0  # how long a run waits for tasks that another process runs before it looks for dead ones
-    )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -315,14 +315,3 @@ def _parameters(components: Mapping[str, _Component]) -> dict[str, Json]:
         "embeddings": main.get("embeddings", 0),
         "mtp": round(components["mtp"].parameters) if "mtp" in components else 0,
     }
-
-
-def iter_formats(value: Json) -> Iterator[str]:
-    """The formats in a component's value, the main one first."""
-    if not isinstance(value, Mapping):
-        return
-    if isinstance(value.get("format"), str):
-        yield value["format"]
-    for row in value.get("mixed") or ():
-        if isinstance(row, Mapping) and row.get("format") != value.get("format"):
-            yield str(row.get("format"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -219,14 +218,6 @@ def parse_siblings(raw: Raw, *, base: str, own: str) -> list[Draft]:
 def siblings_fact(*, base: str, own: str) -> Fact:
     """The fact that lists what else was quantized from a base."""
     return Fact(id="hub.siblings", parse=lambda raw: parse_siblings(raw, base=base, own=own))
-
-
-def iso_date(text: str) -> str:
-    """The day of an ISO time stamp; "" where it is none."""
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC).date().isoformat()
-    except ValueError:
-        return ""
 
 
 def _json(raw: Raw) -> Json:
