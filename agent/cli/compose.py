@@ -1,4 +1,4 @@
-"""Wires everything: state.db, definitions, sources, clocks. The only place that reads clock, environment and randomness."""
+"""Wires everything: state.db, definitions, sources, clocks. With looking.py the only place that reads clock and environment."""
 
 from __future__ import annotations
 
@@ -19,25 +19,21 @@ from recon.agent.cli import approvals, deciding
 from recon.agent.cli.choices import (
     confirm_name,
     shown_change,
-    similar,
 )
 from recon.agent.cli.identity import who_asks
-from recon.agent.cli.plugins import Plugins, load_plugins
+from recon.agent.cli.items import Items
+from recon.agent.cli.plugins import load_plugins
 from recon.agent.connectors.redact import redact_text
 from recon.agent.connectors.replay import Bundle, bundle_realm, read_bundle, read_bundle_bytes, write_bundle
-from recon.agent.engine.assemble import active_decisions, assemble
+from recon.agent.engine.assemble import active_decisions
 from recon.agent.engine.consequence import Consequence
 from recon.agent.engine.verdict import exit_code
 from recon.agent.mission import directive_drafts, directive_subject, mission_key, with_bindings
 from recon.agent.model.base import Json, canonical_json, sha256_hex
 from recon.agent.model.changes import Change
-from recon.agent.model.errors import RefusedError, UsageError
-from recon.agent.model.findings import Finding, Observation, Raw, Request, make_finding
+from recon.agent.model.findings import Raw, Request, make_finding
 from recon.agent.model.missions import Intent, Mission, Revision, Triage
 from recon.agent.model.records import Approval, Decision
-from recon.agent.model.state import MissionState, TaskState
-from recon.agent.model.tasks import Task
-from recon.agent.model.words import Priority, StoredStatus
 from recon.agent.report.standing import RunState
 from recon.agent.runner.evidence import Knowledge
 from recon.agent.runner.host_lock import Locking
@@ -46,7 +42,7 @@ from recon.agent.runner.messages import Message
 from recon.agent.runner.planning import Planner
 from recon.agent.runner.ports import Clock, Options, Registry, Sources
 from recon.agent.runner.process import is_dead, lives_here, this_process
-from recon.agent.runner.records import load_records, renderer
+from recon.agent.runner.records import load_records
 from recon.agent.runner.unknowns import note_unknowns
 from recon.agent.store import Store
 
@@ -65,51 +61,8 @@ def open_session(db: Path, *, create: bool = True, read_only: bool = False) -> I
         yield Session(store)
 
 
-class Session:
+class Session(Items):
     """One process's work on one state.db: what CLI and board call (stateful: the open store)."""
-
-    def __init__(self, store: Store, *, registry: Registry | None = None) -> None:
-        self.store = store
-        plugins = load_plugins() if registry is None else Plugins(registry, {})
-        self.plugins = plugins
-        self.registry = plugins.registry
-        self.render = renderer(self.registry)
-
-    # ---- looking
-
-    def now(self) -> float:
-        """UTC seconds."""
-        return time.time()
-
-    def known_now(self, mission: Mission) -> float:
-        """The time that counts for freshness: a replay's is the bundle's."""
-        return mission.as_of if mission.as_of is not None else self.now()
-
-    def current(self) -> Mission:
-        """The current mission; UsageError where there is none."""
-        mission = self.store.current_mission()
-        if mission is None:
-            raise UsageError("there is no mission in this state yet", hint="recon run starts one")
-        return mission
-
-    def state(self, mission_id: str | None = None) -> MissionState:
-        """The mission as a reader sees it now."""
-        mission = self.current() if mission_id is None else self.store.mission(mission_id)
-        records = load_records(self.store, mission.id, attempts=True)
-        return assemble(records, now=self.known_now(mission), render=self.render)
-
-    def evidence(self, finding: Finding, realm: str | None = None) -> tuple[Observation | None, bytes]:
-        """The observation a finding rests on and its stdout; for a derived finding None and nothing."""
-        if finding.observation_id is None:
-            return None, b""
-        observation = self.store.observation(
-            self.current().realm if realm is None else realm, finding.observation_id
-        )
-        return observation, self.store.blob(observation.stdout_sha)
-
-    def observation(self, id_or_prefix: str) -> Observation:
-        """An observation of the current mission by id or the beginning of it. Raises UsageError for an unknown one."""
-        return self.store.observation(self.current().realm, id_or_prefix)
 
     # ---- beginning
 
@@ -428,79 +381,6 @@ class Session:
         """Records a refusal; it stands until somebody approves."""
         task = self._task(mission, key)
         return approvals.record(self.store, task, "deny", message=message, via=via, by=by, now=self.now())
-
-    # ---- the todo list
-
-    def retry(self, mission: Mission, key: str) -> None:
-        """A failed, cancelled or interrupted task becomes pending again."""
-        task = self._task(mission, key).task
-        if task.status == "succeeded":
-            again = {"recon": f"recon refresh {key} reads it again", "act": f"recon show task {key}"}
-            raise RefusedError(
-                f"{key} has succeeded: there is nothing to retry",
-                hint=again.get(task.planned.kind, "recon refresh FACT reads again what it judges"),
-            )
-        if task.status in ("pending", "interrupted", "running"):
-            raise RefusedError(
-                f"{key} has not failed (it is {task.status}): there is nothing to retry",
-                hint=f"recon why {key}",
-            )
-        self._move(task, {"failed", "cancelled", "skipped"}, "pending", {"cause": "retry"})
-
-    def cancel(self, mission: Mission, key: str) -> None:
-        """A task that has not ended is cancelled; one that runs is stopped by its runner."""
-        self._move(self._task(mission, key).task, {"pending", "interrupted", "running"}, "cancelled", {})
-
-    def todo_done(self, mission: Mission, key: str, *, note: str = "") -> None:
-        """A person says that a step they carry out themselves is done."""
-        task = self._task(mission, key)
-        if task.task.planned.kind != "act":
-            raise RefusedError(
-                f"{key} is {task.task.planned.kind}: only steps for a person can be called done"
-            )
-        if (
-            task.rendered is not None
-            and not task.rendered.manual
-            and task.task.planned.definition != "manual"
-        ):
-            raise RefusedError(f"{key} is carried out by recon and proves itself", hint=f"recon why {key}")
-        blockers = [b for b in task.blocked_by if b.kind != "manual"]
-        if blockers:
-            raise RefusedError(f"{key} is blocked: {blockers[0].reason}", hint=f"recon why {key}")
-        self._move(
-            task.task, {"pending", "interrupted"}, "succeeded", {"note": redact_text(note), "by": who_asks()}
-        )
-
-    def todo_add(self, mission: Mission, title: str, *, priority: Priority = "medium") -> Task:
-        """A new item for a person."""
-        return self.store.add_manual_task(
-            mission.id, title=redact_text(title), priority=priority, now=self.now(), actor=who_asks()
-        )
-
-    def todo_edit(
-        self, mission: Mission, key: str, *, title: str | None = None, priority: Priority | None = None
-    ) -> Task:
-        """Another title or priority."""
-        task = self._task(mission, key).task
-        return self.store.edit_task(task.id, now=self.now(), actor=who_asks(), title=title, priority=priority)
-
-    def _move(self, task: Task, old: Collection[StoredStatus], new: StoredStatus, payload: Json) -> None:
-        moved = self.store.set_status(
-            task.id, old=old, new=new, now=self.now(), actor=who_asks(), payload=payload
-        )
-        if not moved:
-            raise RefusedError(
-                f"{task.key} is {task.status}, so it cannot become {new}", hint=f"recon why {task.key}"
-            )
-
-    def _task(self, mission: Mission, key: str) -> TaskState:
-        state = self.state(mission.id)
-        task = state.task(key)
-        if task is None:
-            raise UsageError(
-                f"no todo item is called {key!r}", hint=similar(key, [t.task.key for t in state.tasks])
-            )
-        return task
 
     # ---- bundles
 
