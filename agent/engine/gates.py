@@ -162,9 +162,9 @@ def _key_call(name: str, args: Sequence[str], view: View) -> Result:
 def _path_call(name: str, read: Read, min_level: Level) -> Result:
     """`known`, `absent`, `fresh`, `proved`: what was not read, or could not be, is neither true nor false."""
     refs = (read.path,)
-    reason = read.reason or f"{read.path} is {read.state}"
+    reason = f"{read.path}: {read.reason}" if read.reason else f"{read.path} is {read.state}"
     if name == "fresh" and read.state == "stale":
-        return Result("false", refs, (f"{read.path}: {reason}",))
+        return Result("false", refs, (reason,))
     if read.state not in ("known", "absent"):
         open_states: dict[str, Truth] = {"stale": "stale", "error": "error"}
         return Result(open_states.get(read.state, "unknown"), refs, (reason,))

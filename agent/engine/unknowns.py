@@ -119,7 +119,7 @@ def _computed(
         weak = (
             f"{planned.finding_ref} is only {read.level}, {planned.min_level} is needed" if read.known else ""
         )
-        return "open", None, None, weak or read.reason or f"{planned.finding_ref} is {read.state}"
+        return "open", None, None, weak or f"{planned.finding_ref}: {read.reason or read.state}"
     settled = [j for j in about if j.verdict in ("pass", "warn")]
     if settled and not any(j.verdict == "unknown" for j in about):
         return "answered", settled[0].judgement.title, None, ""

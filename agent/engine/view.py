@@ -245,7 +245,7 @@ class View:
         names = self._index.get(self.subject(role), {})
         finding, rest = _longest(names, steps)
         if finding is None:
-            return Read(path, "missing", reason=f"not collected: {path}")
+            return Read(path, "missing", reason="not collected")
         if finding.outcome == "unknown":
             return Read(path, "unknown", level=finding.level, reason=finding.reason, finding=finding)
         if stale := self.why_stale(finding):
