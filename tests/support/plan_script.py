@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support.engine import Recorder
 
-from recon.agent.cli import compose, run
+from recon.agent.cli import looking, run
 from recon.agent.cli.plugins import Plugins
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
@@ -20,5 +20,5 @@ folder = Path(sys.argv[1])
 folder.mkdir(exist_ok=True)
 bench = planned_bench(folder, Later(), Recorder())
 bench.close()
-compose.load_plugins = lambda: Plugins(bench.registry, {})  # the plug-in that has these definitions
+looking.load_plugins = lambda: Plugins(bench.registry, {})  # the plug-in that has these definitions
 sys.exit(run(["approve", *sys.argv[2:], "--db", str(bench.path)]))
