@@ -31,7 +31,7 @@ arrows: ## The import contracts of pyproject.toml
 	$(BIN)/lint-imports
 
 test: ## All tests
-	$(BIN)/pytest -q -n auto --dist worksteal
+	$(BIN)/pytest -q -n auto
 
 extras: ## Do both extras go with the pins of constraints.txt (resolves, installs nothing)
 	$(PIP_COMPILE) --extra gpu --extra sglang -c constraints.txt --python-platform $(EXTRAS_PLATFORM) --prerelease if-necessary -o /dev/null
