@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.bundles import without_headers
-from support.crashes import a_copy_after_each_commit, integrity
+from support.crashes import a_copy_after_each_commit, integrity, killed
 
 from recon.agent.cli.compose import Session, open_session
 from recon.agent.model.base import canonical_json
@@ -135,7 +135,7 @@ def test_every_commit_boundary_is_a_place_to_go_on_from(
     counts: Counter[str] = Counter()
     for copy in copies:
         before, found = finished(copy), rows(copy, FINDINGS)
-        with open_session(copy) as session:
+        with open_session(killed(copy)) as session:
             assert session.run(session.begin_replay(bundle), listen=lambda message: None) == 3
             counts["other verdict"] += canonical(session) != wanted
         after = finished(copy)

@@ -14,7 +14,10 @@ from recon.agent.store.database import Database
 @contextmanager
 def a_copy_after_each_commit(folder: Path) -> Iterator[list[Path]]:
     """Copies state.db and its log after every commit of this process: exactly what kill -9 at that boundary leaves,
-    since bytes handed to the kernel outlive the process. Yields the list of copies, in order."""
+    since bytes handed to the kernel outlive the process. Yields the list of copies, in order.
+
+    This process lives on, unlike a killed one: `killed` makes a copy say so.
+    """
     copies: list[Path] = []
     plain = Database.transaction
 
@@ -40,6 +43,14 @@ def _copy(database: Path, to: Path) -> Path:
         if source.exists():
             shutil.copyfile(source, to / name)
     return to / database.name
+
+
+def killed(database: Path) -> Path:
+    """The copy with another start time of the process in its runs: that process is gone, as after a kill -9."""
+    with sqlite3.connect(database) as raw:
+        raw.execute("UPDATE run SET pid_started = pid_started - 1 WHERE ended_at IS NULL")
+    raw.close()
+    return database
 
 
 def integrity(database: Path) -> str:

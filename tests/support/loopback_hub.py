@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -230,7 +231,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "HEAD":
             return
         left = announced
-        for piece in (body, *_zeros(announced - len(body))):
+        for piece in chain([body], _zeros(announced - len(body))):  # never all at once: it may be 64 GiB
             self.wfile.write(piece[:left])
             self.served.sent_bytes += len(piece[:left])
             left -= len(piece[:left])
