@@ -7,7 +7,6 @@ TABLE_VERSION: for a newer engine the tables warn and never block.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -27,6 +26,8 @@ from recon.tasks.knowledge.engine_rows import (
     Transfer,
     version_key,
 )  # fmt: skip
+from recon.tasks.knowledge.flag_table import SOURCE, flag_table
+from recon.tasks.knowledge.numa_list import numa_node_flag_crashes
 
 # ---- architectures
 
@@ -240,24 +241,15 @@ def tuning_file_counts(device_name: str) -> dict[str, int]:
 
 def flag(name: str) -> Flag | None:
     """A command-line flag by its long name, None for one that no release read has."""
-    data = _data("sglang_flags.json")
-    found = data["flags"].get(name)
-    if found is None:
+    spans = flag_table().history(name)
+    if not spans:
         return None
-    target = data["flags"].get(found.get("alias_of"), found)
+    newest = spans[-1]
     return Flag(
-        row=name, source=data["source"], read_from=found["last"], first=found["first"], last=found["last"],
-        default=target.get("default"), choices=_choices(target.get("choices")), alias_of=found.get("alias_of"),
-        deprecated_from=found.get("deprecated_from"),
+        row=name, source=SOURCE, read_from=newest.last, first=spans[0].first, last=newest.last,
+        default=newest.default, choices=newest.choices or (), alias_of=newest.name if newest.name != name else None,
+        deprecated_from=next((s.first for s in spans if s.deprecated), None),
     )  # fmt: skip
-
-
-def _choices(said: Json) -> tuple[str, ...]:
-    """The words a flag takes: a list, or the text of a `Literal[...]`; empty where any will do or a program makes them."""
-    if isinstance(said, str):
-        literal = re.fullmatch(r"(?:Optional\[)?Literal\[([^\[\]]*)\]\]?", said)
-        said = [word.strip().strip("'") for word in literal[1].split(",")] if literal else ()
-    return tuple(str(word) for word in said or ())
 
 
 NUMA_NODE: Final = Limit(
@@ -265,15 +257,6 @@ NUMA_NODE: Final = Limit(
     source="srt/utils/numa_utils.py: the list is indexed by the GPU number, though its help says by subprocess",
     says="--numa-node must have a value for every GPU number up to the highest one used, also with --base-gpu-id",
 )  # fmt: skip
-
-
-def numa_node_flag_crashes(values: Sequence[int], base_gpu_id: int, processes: int | None = None) -> bool:
-    """Whether `--numa-node VALUES` ends in an IndexError: by NUMA_NODE, the list has to reach the highest GPU number.
-
-    `processes` are the server's processes, one a GPU from `base_gpu_id` on; where it is not said, one a value.
-    """
-    count = len(values) if processes is None else processes
-    return bool(values) and base_gpu_id + count > len(values)
 
 
 # ---- traps

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -20,10 +19,11 @@ from recon.agent.engine.assemble import make_view
 from recon.agent.runner.records import load_records
 from recon.tasks.act.launch import flag_troubles
 from recon.tasks.knowledge import engine_tables as tables
+from recon.tasks.knowledge.flag_table import flag_table
+from recon.tasks.lint.arguments import read
 from recon.tasks.playbooks.deploy_pd import playbook
 from recon.tasks.register import definitions
 
-FLAGS = json.loads(Path(tables.__file__).with_name("sglang_flags.json").read_text())["flags"]
 RENDER = {d.name: d.render for d in definitions() if isinstance(d, ActTask)}
 CHECKPOINTS = [
     "",
@@ -155,21 +155,8 @@ def check_flags(argv: list[str], release: str) -> None:
     """Every flag is one of the release, with a value of its type and one of its choices."""
     at = argv.index("sglang.launch_server") + 1
     assert flag_troubles(argv[at:], release) == []
-    while at < len(argv):
-        name, values = argv[at], []
-        at += 1
-        while at < len(argv) and not argv[at].startswith("--"):
-            values.append(argv[at])
-            at += 1
-        kind, flag = FLAGS[name]["type"], tables.flag(name)
-        assert flag is not None and flag.in_release(release), name
-        assert flag.deprecated_from is None or tables.version_key(release) < tables.version_key(
-            flag.deprecated_from
-        )
-        assert len(values) == (0 if kind == "bool" else len(values) or 1 if "List" in kind else 1), name
-        assert not flag.choices or values[0] in flag.choices, name
-        for value in values:
-            float(value) if "float" in kind else int(value) if "int" in kind else None
+    table = flag_table()
+    assert [n.text for n in read(argv[at:], table, str(table.release_for(release))).notes] == []
 
 
 def check_placement(argv: list[str]) -> None:
