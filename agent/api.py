@@ -225,6 +225,16 @@ class Playbook(Protocol):
         """The todo items and unknowns as of now. Items that findings brought say so in `because`."""
 
 
+class Inspection(Playbook, Protocol):
+    """A playbook whose result is one document: `recon inspect NAME`. Registered under the entry point `recon.inspections`."""
+
+    def document(self, view: View, judgements: Sequence[Judgement]) -> dict[str, Json]:
+        """What was found, as JSON values; `schema` names its form."""
+
+    def text(self, document: Mapping[str, Json], *, width: int) -> list[str]:
+        """The same for people, at most `width` columns; outside text cleaned."""
+
+
 def gate_result(text: str, view: View) -> tuple[str, tuple[str, ...]]:
     """What a predicate evaluates to on a view (`true`, `false`, `unknown`, `stale`, `error`), and why."""
     result = _parse_gate(text).evaluate(view)
@@ -257,6 +267,7 @@ __all__ = [
     "GateSpec",
     "HostError",
     "HubError",
+    "Inspection",
     "Intent",
     "Json",
     "JudgeFunction",

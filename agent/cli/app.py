@@ -10,7 +10,7 @@ import typer
 
 from recon import __version__
 from recon.agent.cli import output
-from recon.agent.cli.commands import brought, consent, reading, running, state, todo
+from recon.agent.cli.commands import brought, consent, inspecting, reading, running, state, todo
 from recon.agent.cli.groups import Panels
 from recon.agent.model.errors import UsageError
 
@@ -56,7 +56,7 @@ def _group(context: typer.Context) -> Panels:
     return command
 
 
-for module in (running, reading, consent, todo, state, brought):
+for module in (running, reading, consent, todo, state, inspecting, brought):
     module.register(app)
 
 

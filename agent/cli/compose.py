@@ -23,6 +23,7 @@ from recon.agent.cli.choices import (
 from recon.agent.cli.identity import who_asks
 from recon.agent.cli.items import Items
 from recon.agent.cli.plugins import load_plugins
+from recon.agent.connectors.base import Source
 from recon.agent.connectors.redact import redact_text
 from recon.agent.connectors.replay import Bundle, bundle_realm, read_bundle, read_bundle_bytes, write_bundle
 from recon.agent.engine.assemble import active_decisions
@@ -62,7 +63,12 @@ def open_session(db: Path, *, create: bool = True, read_only: bool = False) -> I
 
 
 class Session(Items):
-    """One process's work on one state.db: what CLI and board call (stateful: the open store)."""
+    """One process's work on one state.db: what CLI and board call (stateful: the open store).
+
+    `hub_source`: what answers in the Hub's place, such as a folder.
+    """
+
+    hub_source: Source | None = None
 
     # ---- beginning
 
@@ -265,7 +271,11 @@ class Session(Items):
             endpoint = self._hub_of(mission, hub)
             host = self.store.revision(mission.id).intent.host
             return live_sources(
-                hub_endpoint=endpoint, hub_token=os.environ.get("HF_TOKEN"), clock=time.time, host=host
+                hub_endpoint=endpoint,
+                hub_token=os.environ.get("HF_TOKEN"),
+                clock=time.time,
+                host=host,
+                hub=self.hub_source,
             )
         replay = ReplaySource(self._bundle(mission), pace=pace)
         return Router(host=lambda _: replay, hub=replay, web=replay)

@@ -11,7 +11,6 @@ from recon.agent.engine.assemble import active_decisions, make_view
 from recon.agent.engine.basis import basis_of, what_changed
 from recon.agent.engine.consequence import Consequence, compare, reverted
 from recon.agent.engine.freshness import readers, standing
-from recon.agent.engine.gates import parse_gate
 from recon.agent.model.errors import RefusedError, UsageError
 from recon.agent.model.missions import Mission
 from recon.agent.model.records import Decision
@@ -162,8 +161,8 @@ def _refuse_begun(session: Session, mission: Mission, decision: Decision) -> Non
         if event.seq < made or event.entity != "attempt" or event.new not in _BEGUN:
             continue
         task = tasks[int(event.payload["task"])]
-        keys = {key for gate in task.planned.gates for key in parse_gate(gate.text).keys}
-        if rebinds or decision.about_key in keys:
+        # the gates as they were then: they may have been planned anew since
+        if rebinds or decision.about_key in event.payload["keys"]:
             raise RefusedError(
                 f"decision {decision.id} cannot be undone: {task.key} has begun to change the host on it",
                 blockers=(f"{task.key} began to {event.new}",),

@@ -122,12 +122,13 @@ def _no_source(connector: str, target: str) -> ReachError:
 
 def live_sources(
     *, hub_endpoint: str | None = None, hub_token: str | None = None, clock: Callable[[], float] = time.time,
-    host: str | None = None,
+    host: str | None = None, hub: Source | None = None,
 ) -> Sources:  # fmt: skip
     """Real sources with a recorder in front: SSH (or this machine for `localhost`), the Hub, the web.
 
     `hub_endpoint` None is the public Hub. `host` is the mission's target with user and port, so that a change, which
-    names the host alone, finds the same connection. Nothing is contacted before the first request.
+    names the host alone, finds the same connection. `hub` answers in the Hub's place. Nothing is contacted before the
+    first request.
     """
     from recon.agent.connectors.hub import HubSource
     from recon.agent.connectors.web import WebSource
@@ -140,7 +141,7 @@ def live_sources(
         return LocalSource() if parsed.is_local else SshSource(parsed)
 
     sources = Sources(
-        host=make_host, hub=HubSource(endpoint=hub_endpoint, token=hub_token), web=WebSource(),
+        host=make_host, hub=hub or HubSource(endpoint=hub_endpoint, token=hub_token), web=WebSource(),
         wrap=lambda inner: RecordingSource(inner, clock=clock),
     )  # fmt: skip
     if host:

@@ -13,6 +13,8 @@ _BEFORE: Final = 6  # words between "focusing on" and the format
 _AFTER: Final = 4  # words between the format and "preferred"
 _CACHE: Final = frozenset({"kv", "cache"})
 _CACHE_REACH: Final = 2
+_NEEDED: Final = frozenset({"needed", "wanted", "required", "necessary", "desired", "nötig", "erforderlich"})
+_NEEDLESS: Final = frozenset({"unnecessary", "unwanted", "unnötig"})
 _COMPARED: Final = frozenset(
     {"baseline", "vs", "versus", "against", "compared", "reference", "gegen", "vergleich", "current"}
 )
@@ -24,7 +26,7 @@ def read_format(reading: Reading) -> Wish | None:
     for match in reading.found("format"):
         if _is_about_cache(reading, match):
             reading.claim("kv_cache_format", match.value, match.start, match.end)
-        elif reading.negated(match.start):
+        elif reading.negated(match.start) or _is_dismissed(reading, match):
             reading.claim("unwanted_formats", match.value, match.start, match.end)
         elif reading.within(match.start, _COMPARED, before=2, after=2) or _is_second_best(reading, match):
             reading.claim("compared_formats", match.value, match.start, match.end)
@@ -48,6 +50,19 @@ def read_format(reading: Reading) -> Wish | None:
             "wanted_format", says=[chosen.value, *others[:8]], taken=chosen.value, start=at.start, end=at.end
         )
     return chosen
+
+
+def _is_dismissed(reading: Reading, match: Match) -> bool:
+    """`NVFP4 not needed`, `NVFP4 is not wanted`: the refusal stands behind what it refuses."""
+    words = [
+        w.lower() for w in reading.words[match.end : min(reading.clause(match.start).stop, match.end + 4)]
+    ]
+    for at, word in enumerate(words):
+        if word in _NEEDLESS:
+            return True
+        if reading.is_negation(match.end + at):
+            return any(later in _NEEDED for later in words[at + 1 : at + 3])
+    return False
 
 
 def _wish(reading: Reading, match: Match) -> tuple[Wish, Match]:

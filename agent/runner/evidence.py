@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Final
@@ -10,11 +11,12 @@ from typing import Final
 from recon.agent.api import Fact, Seen
 from recon.agent.engine.view import View
 from recon.agent.model.errors import ParseError, ReachError
-from recon.agent.model.findings import Draft, Finding, Raw, Request, make_finding, unreached
+from recon.agent.model.findings import Draft, Finding, Observation, Raw, Request, make_finding, unreached
 from recon.agent.model.words import LEVEL_RANK, Level, Origin
 from recon.agent.runner.ports import Sources
 from recon.agent.store import Store
 
+_COMMIT: Final = re.compile(r"^[0-9a-f]{40}$")
 _THREAD_ABOVE: Final = (
     1 << 18
 )  # bytes: a longer answer is parsed off the event loop, so that progress stays live
@@ -48,13 +50,21 @@ class Knowledge:
         return stored
 
 
+Answers = dict[Request, tuple[Observation, Raw]]
+
+
 class Interviewer:
-    """Asks on behalf of one attempt (stateful only in what it was given)."""
+    """Asks on behalf of one attempt (stateful only in what it was given).
+
+    `answers`: what this run was told of files at a commit. They never change, so two tasks that read one file in a run
+    read one observation: in a replay there is only one, and the evidence must be the same.
+    """
 
     def __init__(
         self, *, store: Store, sources: Sources, knowledge: Knowledge, realm: str, attempt_id: int, producer: str,
-        gates: dict[str, asyncio.Semaphore], now: Callable[[], float],
+        gates: dict[str, asyncio.Semaphore], now: Callable[[], float], answers: Answers | None = None,
     ) -> None:  # fmt: skip
+        self._answers: Answers = {} if answers is None else answers
         self._store = store
         self._sources = sources
         self._knowledge = knowledge
@@ -66,15 +76,7 @@ class Interviewer:
 
     async def ask(self, request: Request, fact: Fact, *, subject: str) -> Seen:
         """Fetches, records, parses, records. Raises ReachError from the source."""
-        try:
-            async with self._gates.get(request.connector) or nullcontext():
-                raw = await self._sources.fetch(request)
-        except ReachError as error:
-            self._store.record(
-                request, unreached(error, self._now()), realm=self._realm, attempt_id=self._attempt_id
-            )
-            raise
-        observation = self._store.record(request, raw, realm=self._realm, attempt_id=self._attempt_id)
+        observation, raw = self._answers.get(request) or await self._told(request)
         if len(raw.stdout) > _THREAD_ABOVE:
             drafts = await asyncio.to_thread(parse, fact, raw)
         else:
@@ -87,6 +89,26 @@ class Interviewer:
             for draft in drafts
         ]  # fmt: skip
         return Seen(observation, raw, self._knowledge.add(findings))
+
+    async def _told(self, request: Request) -> tuple[Observation, Raw]:
+        """The answer of the source, recorded."""
+        try:
+            async with self._gates.get(request.connector) or nullcontext():
+                raw = await self._sources.fetch(request)
+        except ReachError as error:
+            self._store.record(
+                request, unreached(error, self._now()), realm=self._realm, attempt_id=self._attempt_id
+            )
+            raise
+        observation = self._store.record(request, raw, realm=self._realm, attempt_id=self._attempt_id)
+        if _is_fixed(request) and raw.state in ("ok", "missing") and len(raw.stdout) <= _THREAD_ABOVE:
+            self._answers[request] = (observation, raw)
+        return observation, raw
+
+
+def _is_fixed(request: Request) -> bool:
+    """A file at a commit."""
+    return request.probe == "hub.file" and _COMMIT.match(request.revision) is not None
 
 
 def parse(fact: Fact, raw: Raw) -> Sequence[Draft]:

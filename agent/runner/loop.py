@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from recon.agent.api import ActTask, JudgeTask, ReconTask
 from recon.agent.engine.assemble import Renderer, make_view
+from recon.agent.engine.gates import parse_gate
 from recon.agent.engine.retry import decide_retry
 from recon.agent.engine.schedule import Schedule
 from recon.agent.engine.view import View
@@ -25,7 +26,7 @@ from recon.agent.model.tasks import Task
 from recon.agent.model.words import Cause
 from recon.agent.runner.act import carry_out
 from recon.agent.runner.contexts import TaskContext
-from recon.agent.runner.evidence import Interviewer, Knowledge, derive
+from recon.agent.runner.evidence import Answers, Interviewer, Knowledge, derive
 from recon.agent.runner.host_lock import HostLock, Locking
 from recon.agent.runner.messages import (
     Message,
@@ -104,6 +105,7 @@ class Loop:
         self._refusals: Counter[int] = Counter()
         self._tries: Counter[int] = Counter()  # of each task in this run: a person's retry begins anew
         self._causes: dict[int, Cause] = {}
+        self._answers: Answers = {}
         self._wake = asyncio.Event()
         self._fetch_gates = {name: asyncio.Semaphore(n) for name, n in self.options.fetches.items()}
         self._last_event = 0
@@ -344,6 +346,7 @@ class Loop:
         interviewer = Interviewer(
             store=self.store, sources=self.sources, knowledge=self.knowledge, realm=self.mission.realm,
             attempt_id=taken.attempt_id, producer=task.key, gates=self._fetch_gates, now=self.clock.wall,
+            answers=self._answers,
         )  # fmt: skip
         return TaskContext(
             task.planned, intent=self.head.intent, knowledge=self.knowledge, interviewer=interviewer,
@@ -377,10 +380,11 @@ class Loop:
     async def _act(self, task: Task, taken: TakenAttempt, definition: ActTask) -> End:
         change = self.start_gate.admitted[task.id]  # what the guard saw inside the transaction
         context = self._context(task, taken, definition.version)
+        keys = sorted({key for gate in task.planned.gates for key in parse_gate(gate.text).keys})
         try:
             ended = await carry_out(
                 definition, change, context, self.sources.executor(change.host),
-                phase=lambda phase: self.store.set_phase(taken.attempt_id, phase, self.clock.wall()),
+                phase=lambda phase: self.store.set_phase(taken.attempt_id, phase, self.clock.wall(), keys=keys),
                 why_not=lambda: self.start_gate.why_not_apply(task.id),
                 lock=self._host_lock(task, taken, change, context),
             )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import bindparam, select
 
@@ -134,14 +134,15 @@ class Runs(Tasks, Evidence):
                 self._interrupt(row, now=now, actor=actor)
         return [self.task(row["id"]) for row in lost]
 
-    def set_phase(self, attempt_id: int, phase: Phase, now: float) -> None:
-        """Notes how far a change has come, before that part begins."""
+    def set_phase(self, attempt_id: int, phase: Phase, now: float, *, keys: Sequence[str] = ()) -> None:
+        """Notes how far a change has come, before that part begins. `keys`: the questions its gates ask, as of now."""
         with self.transaction():
             row = self._attempt_row(attempt_id)
             self.run(_SET_PHASE, wanted=attempt_id, phase=phase)
             self.note(
                 row["mission_id"], "attempt", str(attempt_id), old=row["phase"] or "", new=phase,
-                actor=f"run:{row['run_id']}", at=now, run_id=row["run_id"], payload={"task": row["task_id"]},
+                actor=f"run:{row['run_id']}", at=now, run_id=row["run_id"],
+                payload={"task": row["task_id"], "keys": list(keys)},
             )  # fmt: skip
 
     def attempt_ended(self, attempt_id: int) -> bool:

@@ -1,6 +1,6 @@
-"""config.json and the quantization files beside it: the architecture, and what they say about formats.
+"""config.json: the architecture, and what its quantization block says.
 
-What these files say is `declared`: engines believe it, tensors may contradict it.
+What it says is `declared`: engines believe it, tensors may contradict it.
 """
 
 from __future__ import annotations
@@ -10,23 +10,26 @@ from collections.abc import Mapping
 from typing import Final
 
 from recon.agent.api import Draft, Fact, Json, ParseError, Raw
-from recon.tasks.facts.declared import declaration, hf_quant_declaration, quantize_declaration
+from recon.tasks.facts.cache_shape import cache_shape
+from recon.tasks.facts.declared import config_value
+from recon.tasks.facts.module_names import text_config
 
-_TEXT_KEYS: Final = ("text_config", "llm_config", "language_config", "thinker_config")
 _FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "hidden_size": ("hidden_size", "n_embd", "d_model"),
     "layers": ("num_hidden_layers", "n_layer", "num_layers"),
     "experts": ("n_routed_experts", "num_local_experts", "num_experts"),
     "shared_experts": ("n_shared_experts", "num_shared_experts"),
     "experts_per_token": ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "top_k_experts"),
-    "moe_intermediate_size": ("moe_intermediate_size", "intermediate_size_mlp"),
+    "moe_intermediate_size": ("moe_intermediate_size",),
+    "dense_intermediate_size": ("intermediate_size_mlp",),  # Llama 4: intermediate_size is that of one expert
+    "shared_intermediate_size": ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"),
     "intermediate_size": ("intermediate_size", "n_inner", "ffn_hidden_size"),
     "attention_heads": ("num_attention_heads", "n_head"),
     "kv_heads": ("num_key_value_heads", "multi_query_group_num"),
     "head_dim": ("head_dim",),
     "context": ("max_position_embeddings", "model_max_length", "seq_length", "max_sequence_length"),
     "vocab_size": ("vocab_size", "padded_vocab_size"),
-    "mtp_layers": ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers"),
+    "mtp_layers": ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "num_mtp_modules"),
     "q_lora_rank": ("q_lora_rank",),
     "kv_lora_rank": ("kv_lora_rank",),
     "qk_rope_head_dim": ("qk_rope_head_dim",),
@@ -61,7 +64,7 @@ def parse_config(raw: Raw) -> list[Draft]:
             _no_answer("config.declared", raw, error.message),
         ]
     value = architecture(config)
-    declared, where = declaration(config, value)
+    declared, where = config_value(config, value)
     return [
         Draft(name="architecture", value=value, level="declared", locator="/"),
         Draft(name="config.declared", outcome="absent", reason="config.json has no quantization block", level="declared")
@@ -69,30 +72,6 @@ def parse_config(raw: Raw) -> list[Draft]:
         else Draft(name="config.declared", value=declared, level="declared", locator=where),
         Draft(name="plain_dtype", value=_plain_dtype(config), level="declared", locator="/torch_dtype"),
     ]  # fmt: skip
-
-
-def parse_hf_quant(raw: Raw) -> list[Draft]:
-    """`hf_quant.declared` of a ModelOpt hf_quant_config.json."""
-    return [_side_file("hf_quant.declared", raw, hf_quant_declaration)]
-
-
-def parse_quantize_config(raw: Raw) -> list[Draft]:
-    """`quantize.declared` of a GPTQ quantize_config.json."""
-    return [_side_file("quantize.declared", raw, quantize_declaration)]
-
-
-def _side_file(name: str, raw: Raw, read: object) -> Draft:
-    if raw.state == "missing":
-        return Draft(name=name, outcome="absent", reason="the repository has no such file at this commit")
-    try:
-        value = read(read_object(raw)) if callable(read) else None
-    except ParseError as error:
-        return _no_answer(name, raw, error.message)
-    if value is None:
-        return Draft(
-            name=name, outcome="unknown", reason="the file says nothing that is understood", level="declared"
-        )
-    return Draft(name=name, value=value, level="declared", locator="/")
 
 
 def _no_answer(name: str, raw: Raw, reason: str) -> Draft:
@@ -117,6 +96,8 @@ def architecture(config: Mapping[str, Json]) -> dict[str, Json]:
     ratios = text.get("compress_ratios") or config.get("compress_ratios")
     if isinstance(ratios, list) and all(isinstance(r, int) for r in ratios):
         value["compress_ratios"] = ratios
+    if shape := cache_shape(config, text):
+        value["cache"] = shape
     kinds = text.get("layer_types")
     flags = {
         "custom_code": config.get("auto_map"),
@@ -128,15 +109,6 @@ def architecture(config: Mapping[str, Json]) -> dict[str, Json]:
     value.update({name: True if name != "shared_experts" else flag for name, flag in flags.items() if flag})
     value["summary"] = summary(value)
     return value
-
-
-def text_config(config: Mapping[str, Json]) -> Mapping[str, Json]:
-    """The part of a config that describes the language model."""
-    for key in _TEXT_KEYS:
-        nested = config.get(key)
-        if isinstance(nested, Mapping) and len(nested) > 2:
-            return nested
-    return config
 
 
 def summary(value: Mapping[str, Json]) -> str:
@@ -158,6 +130,8 @@ def summary(value: Mapping[str, Json]) -> str:
 
 def billions(count: int) -> str:
     """A parameter count as people write it: `284B`, `7.6B`."""
+    if count < 100e6:
+        return f"{count / 1e6:.1f}M"
     return f"{count / 1e9:.0f}B" if count >= 10e9 else f"{count / 1e9:.1f}B"
 
 
@@ -178,5 +152,3 @@ def _plain_dtype(config: Mapping[str, Json]) -> str:
 
 
 CONFIG = Fact(id="checkpoint.config", parse=parse_config)
-HF_QUANT = Fact(id="checkpoint.hf_quant", parse=parse_hf_quant)
-QUANTIZE = Fact(id="checkpoint.quantize", parse=parse_quantize_config)

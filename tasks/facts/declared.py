@@ -1,60 +1,54 @@
-"""Quantization declarations -> formats per component. Pure readings of published JSON keys; every answer is `declared`."""
+"""What the files of one commit declare together: a format per component, level `declared`, and where they disagree.
+
+Files are read where engines look (SGLang 0.5.23, `srt/configs/model_config.py`): a block in config.json, also in a text
+config or under `compression_config`; hf_quant_config.json where config.json has none. The others corroborate.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from recon.agent.api import Json
-from recon.tasks.facts.exclusions import Style, covered
-from recon.tasks.facts.tensor_rules import component_of, template_of
+from recon.agent.api import Draft, Json
+from recon.tasks.facts.card import clean_line
+from recon.tasks.facts.module_names import (
+    TEXT_KEYS,
+    Kinds,
+    Names,
+    layer_kinds,
+    made_names,
+    part_of_entry,
+    text_config,
+)
+from recon.tasks.facts.schemes import PLAIN, UNKNOWN, Word
+from recon.tasks.facts.statements import (
+    Statement,
+    listed_layers,
+    of_block,
+    of_hf_quant,
+    of_modelslim,
+    of_params,
+    of_quantize,
+)
 
 Component = dict[str, Json]
-Formatter = Callable[[str], tuple[str, int | None]]
-
-# Module names that stand for a component, one per naming family; the layer number is filled in.
-_NAMES: Final[dict[str, tuple[str, ...]]] = {
-    "routed_experts": ("model.layers.{n}.mlp.experts.1.down_proj", "layers.{n}.ffn.experts.1.w2"),
-    "shared_experts": ("model.layers.{n}.mlp.shared_experts.down_proj", "layers.{n}.ffn.shared_experts.w2"),
-    "dense_mlp": ("model.layers.{n}.mlp.down_proj", "layers.{n}.ffn.w2"),
-    "attention": (
-        "model.layers.{n}.self_attn.o_proj", "layers.{n}.attn.wo_b", "language_model.model.layers.{n}.self_attn.o_proj",
-    ),
-    "linear_attention": ("model.layers.{n}.linear_attn.out_proj",),
-    "router": ("model.layers.{n}.mlp.gate", "layers.{n}.ffn.gate"),
-    "lm_head": ("lm_head", "head", "language_model.lm_head"),
-    "embeddings": ("model.embed_tokens", "embed"),
-    "mtp": ("mtp.0.ffn.experts.1.w2", "mtp.layers.0.mlp.down_proj", "model.layers.{last}.mlp.experts.1.down_proj"),
-    "vision": ("visual.blocks.1.attn.proj", "vision_model.model.layers.1.self_attn.q_proj"),
-}  # fmt: skip
-_ALGORITHMS: Final[dict[str, tuple[str, int | None]]] = {
-    "FP8": ("fp8-tensor", None), "FP8_PER_CHANNEL_PER_TOKEN": ("fp8-channel", None), "FP8_PB_WO": ("fp8-block128", 128),
-    "NVFP4": ("nvfp4", 16), "NVFP4_AWQ": ("nvfp4", 16), "NVFP4_SVD": ("nvfp4", 16), "W4A16_NVFP4": ("nvfp4-w4a16", 16),
-    "MXFP8": ("mxfp8", 32), "W4A16_AWQ": ("w4a16-int4", 128), "W4A8_AWQ": ("w4afp8", 128), "W8A16": ("w8a16-int8", None),
-    "W8A8_SQ_PER_CHANNEL": ("w8a8-int8", None), "INT8_SQ": ("w8a8-int8", None),
-}  # fmt: skip
+_KEPT: Final = (
+    "format", "quant_algo", "moe_quant_algo", "scale_fmt", "weight_block_size", "bits", "group_size", "checkpoint_format",
+    "packing_format", "kv_cache_quant_algo", "desc_act", "sym", "zero_point", "version", "activation_scheme",
+)  # fmt: skip
+_SIDE: Final = ("expert_dtype", "store_dtype", "moe_quant_algo", "routed_experts_quant_method")
+# Kernels of these formats run in FP16: a bfloat16 beside them is the original's, not that of what was left out.
+_HALF: Final = frozenset({"gptq", "awq", "auto-round"})
+_MOST: Final = 2 / 3  # of a leaf's layers: fewer is a mixture
 
 
-def declaration(
-    config: Mapping[str, Json], architecture: Mapping[str, Json]
-) -> tuple[dict[str, Json] | None, str]:  # fmt: skip
-    """The quantization block of a config.json as `declared`, and where it stands; None where there is none.
-
-    Looked for where engines look: `quantization_config`, `compression_config`, then the same inside a text config.
-    """
-    for where, block in _blocks(config):
-        return _read_block(block, config, where, _Shape(architecture)), where
-    return None, ""
-
-
-def _blocks(config: Mapping[str, Json]) -> list[tuple[str, Mapping[str, Json]]]:
+def blocks_of(config: Mapping[str, Json]) -> list[tuple[str, Mapping[str, Json]]]:
+    """(where, block) of every quantization block in a config.json, in the order engines look."""
     places = [("", config)]
-    places += [
-        (f"/{key}", nested)
-        for key in ("text_config", "llm_config")
-        if isinstance(nested := config.get(key), Mapping)
-    ]
+    places += [(f"/{key}", nested) for key in TEXT_KEYS if isinstance(nested := config.get(key), Mapping)]
     return [
         (f"{prefix}/{key}", block)
         for prefix, place in places
@@ -63,321 +57,299 @@ def _blocks(config: Mapping[str, Json]) -> list[tuple[str, Mapping[str, Json]]]:
     ]
 
 
-def _read_block(
-    block: Mapping[str, Json], config: Mapping[str, Json], where: str, shape: _Shape
-) -> dict[str, Json]:  # fmt: skip
-    text = config.get("text_config") if where.startswith("/text_config") else config
-    side = text if isinstance(text, Mapping) else config
-    method = str(block.get("quant_method") or _method_of(block))
-    value: dict[str, Json] = {"quant_method": method, "source": f"config.json{where}"}
-    for key in ("format", "quant_algo", "moe_quant_algo", "scale_fmt", "weight_block_size", "bits", "group_size",
-                "checkpoint_format", "kv_cache_quant_algo", "desc_act", "sym", "zero_point", "version"):  # fmt: skip
-        if block.get(key) is not None:
-            value[key] = block[key]
-    for key in ("expert_dtype", "store_dtype"):
-        if side.get(key) is not None:
-            value[key] = side[key]
-    if (groups := _groups(block)) and method == "compressed-tensors":
-        value["groups"] = [{"targets": t[:6], "format": f, "group_size": g} for t, f, g in groups]
-    skipped = _skipped(block)
-    value["ignore_count"] = len(skipped)
-    if beyond := _beyond(skipped, shape.layers):
-        value["ignore_beyond_layers"] = beyond
-    components = _components(method, block, side, shape, groups, skipped)
-    components["kv_cache"] = _kv_cache(block)
-    value["components"] = components
-    return value
-
-
-def _method_of(block: Mapping[str, Json]) -> str:
-    if block.get("quant_algo") or "producer" in block:
-        return "modelopt"
-    if "mode" in block or ("group_size" in block and "bits" in block):
-        return "mlx"
-    return "unknown"
-
-
-class _Shape:
-    """What of an architecture (the finding's value) decides which components exist."""
-
-    def __init__(self, architecture: Mapping[str, Json]) -> None:
-        layers = architecture.get("layers")
-        self.layers = layers if isinstance(layers, int) and layers > 0 else 4
-        self.wanted = {
-            "routed_experts": bool(architecture.get("experts")),
-            "shared_experts": bool(architecture.get("shared_experts")),
-            "dense_mlp": not architecture.get("experts") or bool(architecture.get("dense_layers")),
-            "attention": True,
-            "linear_attention": bool(architecture.get("linear_attention")),
-            "router": bool(architecture.get("experts")),
-            "lm_head": True,
-            "embeddings": True,
-            "mtp": bool(architecture.get("mtp_layers")),
-            "vision": bool(architecture.get("vision")),
-        }
-
-    def names(self, component: str) -> list[str]:
-        middle = self.layers // 2
-        return [name.format(n=middle, last=self.layers) for name in _NAMES[component]]
-
-    def components(self) -> list[str]:
-        return [name for name, there in self.wanted.items() if there]
-
-
-def _components(
-    method: str, block: Mapping[str, Json], side: Mapping[str, Json], shape: _Shape,
-    groups: list[tuple[list[str], str, int | None]], skipped: list[str],
-) -> dict[str, Json]:  # fmt: skip
-    said = (
-        _by_component(block["quantized_layers"]) if isinstance(block.get("quantized_layers"), Mapping) else {}
-    )
-    style: Style = "compressed-tensors" if method == "compressed-tensors" else "part"
-    if method == "modelopt" or block.get("quant_algo"):
-        style = "glob"
-    # In a hybrid export the list says what was left in the native format, not what is plain.
-    hybrid = method == "fp8" and bool(block.get("quant_algo"))
-    values: dict[str, Json] = {}
-    for component in shape.components():
-        names = shape.names(component)
-        if component in said:
-            values[component] = said[component]
-            continue
-        if covered_any(names, skipped, style) and not (hybrid and component != "lm_head"):
-            word, size = _left_out(component, names, skipped)
-        else:
-            word, size = _format(component, method, block, side, names, groups)
-        values[component] = _component(component, word, size)
-    return values
-
-
-def covered_any(names: list[str], patterns: list[str], style: Style) -> bool:
-    """Whether any of a component's names is covered."""
-    return any(covered(name, patterns, style=style) for name in names)
-
-
-def _component(name: str, word: str, size: int | None) -> Component:
-    # The presence of a draft block is never taken from a declaration.
-    value: Component = {"presence": "unknown" if name == "mtp" else "present", "format": word}
-    return value if size is None else {**value, "group_size": size}
-
-
-def _left_out(component: str, names: list[str], skipped: list[str]) -> tuple[str, int | None]:
-    """What an exclusion means: the plain format. A bare `gate` may mean the router or every gate projection."""
-    return ("unknown" if component == "router" and "gate" in skipped else "bf16"), None
-
-
-def _format(
-    component: str, method: str, block: Mapping[str, Json], side: Mapping[str, Json], names: list[str],
-    groups: list[tuple[list[str], str, int | None]],
-) -> tuple[str, int | None]:  # fmt: skip
-    special = _expert_format(block, side)
-    if component == "routed_experts" and special is not None:
-        return special
-    if component == "mtp":
-        return ("mxfp4", 32) if str(side.get("expert_dtype") or "").lower() == "fp4" else ("unknown", None)
-    # Writers of these formats left the head and the embeddings in whatever dtype they had loaded.
-    kept = "unknown" if method in ("gptq", "awq", "bitsandbytes", "auto-round", "mlx") else "bf16"
-    if component == "embeddings":
-        return kept, None
-    if method == "compressed-tensors":
-        for targets, word, size in groups:
-            if any(covered(name, targets, style="compressed-tensors") for name in names):
-                # The class name Linear covers the head too, which every published writer leaves out.
-                return (
-                    ("bf16", None)
-                    if component in ("lm_head", "router") and targets == ["Linear"]
-                    else (word, size)
-                )
-        return "bf16", None
-    if component in ("router", "vision"):
-        return "unknown", None
-    if component == "lm_head":
-        return kept, None
-    return _uniform(method, block)(component)
-
-
-def _expert_format(block: Mapping[str, Json], side: Mapping[str, Json]) -> tuple[str, int | None] | None:
-    """Keys beside the block that give routed experts a format of their own."""
-    algorithm = _ALGORITHMS.get(str(block.get("moe_quant_algo") or side.get("moe_quant_algo") or "").upper())
-    if algorithm is not None:
-        return algorithm
-    if str(block.get("quant_method")) == "fp8" and str(side.get("expert_dtype") or "").lower() == "fp4":
-        return "mxfp4", None
-    if str(side.get("store_dtype") or "").lower() == "mxfp4":
-        return "mxfp4", 32
+def statement_of_config(config: Mapping[str, Json]) -> Statement | None:
+    """The statement of config.json; None where it has no quantization block."""
+    for where, block in blocks_of(config):
+        parent = where.split("/")[1]
+        nested = config.get(parent)
+        inner = nested if where.count("/") > 1 and isinstance(nested, Mapping) else None
+        side = {**config, **inner} if inner is not None else _side(config)
+        return of_block(block, source=f"config.json{where}", side=side, text_only=inner is not None)
     return None
 
 
-def _uniform(method: str, block: Mapping[str, Json]) -> Formatter:
-    bits, group = block.get("bits"), block.get("group_size")
-    size = group if isinstance(group, int) and group > 0 else None
-    integers = {3: "w3a16-int3", 4: "w4a16-int4", 8: "w8a16-int8"}
-    word: tuple[str, int | None] = ("unknown", None)
-    if method in ("gptq", "awq", "auto-round", "intel/auto-round"):
-        word = (integers.get(bits, "unknown") if isinstance(bits, int) else "unknown", size)
-    elif method == "fp8":
-        word = (
-            ("fp8-block128", None) if block.get("weight_block_size") == [128, 128] else ("fp8-tensor", None)
-        )
-        if block.get("quant_algo") and not block.get("weight_block_size"):
-            word = ("fp8-block128", None)  # a hybrid export keeps the native block format outside its experts
-    elif method == "bitsandbytes":
-        nf4 = block.get("load_in_4bit") and block.get("bnb_4bit_quant_type") == "nf4"
-        word = ("nf4", None) if nf4 else ("w8a8-int8" if block.get("load_in_8bit") else "unknown", None)
-    elif method == "modelopt":
-        word = _ALGORITHMS.get(str(block.get("quant_algo") or "").upper(), ("unknown", None))
-    elif method == "w4afp8":
-        word = ("w4afp8", None)
-    elif method == "mlx":
-        word = ("mlx", None)
-    elif method == "mxfp4":
-        return lambda component: ("mxfp4", None) if component == "routed_experts" else ("bf16", None)
-    return lambda component: word
+def config_value(
+    config: Mapping[str, Json], architecture: Mapping[str, Json]
+) -> tuple[dict[str, Json] | None, str]:
+    """What config.json alone declares, and where the block stands; None where there is none."""
+    statement = statement_of_config(config)
+    if statement is None:
+        return None, ""
+    value = described(statement, _side(config), layers=_count(architecture))
+    return value, statement.source.removeprefix("config.json")
 
 
-def _groups(block: Mapping[str, Json]) -> list[tuple[list[str], str, int | None]]:
-    """compressed-tensors groups as (targets, format, group size). A group's own format wins over the block's."""
-    groups = block.get("config_groups")
-    if not isinstance(groups, Mapping):
-        return []
-    found = []
-    for _, group in sorted(groups.items()):
-        if not isinstance(group, Mapping) or not isinstance(group.get("weights"), Mapping):
-            continue
-        targets = [str(t) for t in group.get("targets") or []]
-        word = _scheme(group["weights"], group.get("input_activations"))
-        size = group["weights"].get("group_size")
-        found.append((targets, word, size if isinstance(size, int) and size > 0 else None))
-    return found
+def described(statement: Statement, side: Mapping[str, Json], *, layers: int | None) -> dict[str, Json]:
+    """The keys of a statement that people and judges read; no formats of components."""
+    value: dict[str, Json] = {"quant_method": clean_line(statement.method), "source": statement.source}
+    for place, keys in ((statement.block, _KEPT), (side, _SIDE)):
+        value.update({key: _bounded(place[key]) for key in keys if place.get(key) is not None})
+    if statement.groups and statement.method == "compressed-tensors":
+        value["groups"] = [
+            {
+                "targets": [clean_line(entry) for entry in patterns.entries[:6]],
+                "format": word.format,
+                "group_size": word.group,
+            }
+            for patterns, word in statement.groups[:50]
+        ]
+    value["ignore_count"] = len(statement.skipped.entries)
+    if statement.skipped.unread:
+        value["ignore_unread"] = [clean_line(entry) for entry in statement.skipped.unread[:20]]
+    if layers and (beyond := _beyond(statement.skipped.entries, layers)):
+        value["ignore_beyond_layers"] = beyond
+    return value
 
 
-def _scheme(weights: Mapping[str, Json], activations: Json) -> str:
-    bits, kind, strategy = weights.get("num_bits"), weights.get("type"), str(weights.get("strategy") or "")
-    group = weights.get("group_size")
-    acts = activations if isinstance(activations, Mapping) else {}
-    if kind == "float" and bits == 4:
-        if group == 16 or strategy == "tensor_group":
-            return "nvfp4" if acts else "nvfp4-w4a16"
-        return "mxfp4" if group == 32 else "unknown"
-    if kind == "float" and bits == 8:
-        if group == 32:
-            return "mxfp8"
-        return {"block": "fp8-block128", "channel": "fp8-channel", "tensor": "fp8-tensor"}.get(
-            strategy, "unknown"
-        )
-    if kind == "int" and bits == 4 and acts.get("type") == "float":
-        return "w4afp8"
-    if kind == "int" and bits == 8 and acts:
-        return "w8a8-int8"
-    integers = {3: "w3a16-int3", 4: "w4a16-int4", 8: "w8a16-int8"}
-    return integers.get(bits, "unknown") if kind == "int" and isinstance(bits, int) else "unknown"
+def _bounded(value: Json) -> Json:
+    """A value of a file as a finding keeps it: numbers, short clean text, short lists of them."""
+    if isinstance(value, str):
+        return clean_line(value)[:200]
+    if isinstance(value, list):
+        return [_bounded(item) for item in value[:20] if isinstance(item, (str, int, float))]
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return type(value).__name__
 
 
-def _skipped(block: Mapping[str, Json]) -> list[str]:
-    for key in ("ignore", "exclude_modules", "modules_to_not_convert", "llm_int8_skip_modules", "exclude"):
-        if isinstance(block.get(key), list):
-            return [str(entry) for entry in block[key]]
-    return []
-
-
-def _beyond(skipped: list[str], layers: int) -> list[int]:
+def _beyond(skipped: Iterable[str], layers: int) -> list[int]:
     """Layer numbers an exclusion list names although the model has no such layer (the first draft layer is allowed)."""
     numbers = {int(m) for entry in skipped for m in re.findall(r"layers\.(\d{1,4})(?:\.|$)", entry)}
     return sorted(n for n in numbers if n > layers)
 
 
-def _kv_cache(block: Mapping[str, Json]) -> Component:
-    said = block.get("kv_cache_quant_algo")
-    scheme = block.get("kv_cache_scheme")
-    if said:
-        return {"presence": "present", "format": "unknown", "said": str(said)}
-    if isinstance(scheme, Mapping) and scheme:
-        return {
-            "presence": "present",
-            "format": "unknown",
-            "said": f"{scheme.get('num_bits')}-bit {scheme.get('type')}",
-        }
-    return {"presence": "unknown", "format": "unknown"}
+def _side(config: Mapping[str, Json]) -> Mapping[str, Json]:
+    """The config with the side keys of its text config, which engines hoist."""
+    text = text_config(config)
+    return {**{key: text[key] for key in _SIDE if text.get(key) is not None}, **config}
 
 
-def combine(
-    architecture: Mapping[str, Json], *, config: Mapping[str, Json] | None, hf_quant: Mapping[str, Json] | None,
-    plain: str,
-) -> dict[str, Json]:  # fmt: skip
-    """What the files of one commit declare together. config.json wins: engines read no other file where it speaks.
+def _count(architecture: Mapping[str, Json]) -> int | None:
+    layers = architecture.get("layers")
+    return layers if isinstance(layers, int) and not isinstance(layers, bool) and layers > 0 else None
 
-    Neither file speaks: `quant_method` none, every component in the plain dtype (which headers must still prove).
+
+def declare(
+    files: Mapping[str, Mapping[str, Json]], architecture: Mapping[str, Json], *, plain: str = "unknown",
+    real: Names | None = None, stored: Mapping[str, Component] | None = None,
+) -> dict[str, Json] | None:  # fmt: skip
+    """`declared` of the files of one commit (path -> parsed object); None where no file says anything.
+
+    `plain`: the dtype config.json gives to what is not quantized. `real`: tensor names by component where they were read,
+    else names are made from the config. `stored`: what the index tells of components (see index_names).
     """
-    if config is not None:
-        return dict(config)
-    shape = _Shape(architecture)
-    if hf_quant is None:
-        components = {
-            name: _component(name, plain if name != "mtp" else "unknown", None) for name in shape.components()
-        }
-        kv: Component = {"presence": "unknown", "format": "unknown"}
-        return {"quant_method": "none", "source": "config.json", "components": {**components, "kv_cache": kv}}
-    skipped = [str(e) for e in hf_quant.get("exclude_modules") or []]
-    said = hf_quant.get("by_module") if isinstance(hf_quant.get("by_module"), Mapping) else {}
-    values: dict[str, Json] = {}
-    for name in shape.components():
-        values[name] = (said or {}).get(name) or _modelopt_component(name, shape, hf_quant, skipped)
-    values["kv_cache"] = _kv_cache(hf_quant)
-    return {**hf_quant, "components": values}
-
-
-def _modelopt_component(
-    name: str, shape: _Shape, hf_quant: Mapping[str, Json], skipped: list[str]
-) -> Component:  # fmt: skip
-    if name in ("lm_head", "embeddings", "router") or covered_any(shape.names(name), skipped, "glob"):
-        return _component(name, "bf16", None)
-    if name == "attention" and any("self_attn" in e or "attn" in e or "_proj" in e for e in skipped):
-        return {"presence": "unknown", "format": "unknown"}  # some projections are left out, some are not
-    if name in ("mtp", "vision"):
-        return _component(name, "unknown", None)
-    size = hf_quant.get("group_size")
-    return _component(name, str(hf_quant.get("default_format")), size if isinstance(size, int) else None)
-
-
-def hf_quant_declaration(file: Mapping[str, Json]) -> dict[str, Json] | None:
-    """A ModelOpt hf_quant_config.json as `declared`; components are only those that every such model has."""
-    block = file.get("quantization")
-    if not isinstance(block, Mapping):
+    config = files.get("config.json", {})
+    kinds = layer_kinds(config, architecture)
+    statements = statements_of(files)
+    if not statements and "config.json" not in files and not stored:
         return None
-    algorithm = str(block.get("quant_algo") or "")
-    word, size = _ALGORITHMS.get(algorithm.upper(), ("unknown", None))
-    skipped = _skipped(block)
-    value: dict[str, Json] = {
-        "quant_method": "modelopt", "source": "hf_quant_config.json", "quant_algo": algorithm,
-        "ignore_count": len(skipped), "default_format": word, "exclude_modules": skipped[:400],
-    }  # fmt: skip
-    if size is not None:
-        value["group_size"] = size
-    if block.get("kv_cache_quant_algo"):
-        value["kv_cache_quant_algo"] = str(block["kv_cache_quant_algo"])
-    layers = block.get("quantized_layers")
-    if isinstance(layers, Mapping):
-        value["by_module"] = _by_component(layers)
+    first = statements[0] if statements else None
+    names = real or made_names(kinds, first.entries if first is not None else ())
+    components = _components(first, names, kinds, plain)
+    rows = _apart(statements, names, components)
+    components = _with_index(components, stored or {}, plain_word(first, plain), rows)
+    value: dict[str, Json] = (
+        described(first, _side(config), layers=_count(architecture))
+        if first is not None
+        else {"quant_method": "none", "source": "config.json"}
+    )
+    value["components"] = {**components, "kv_cache": kv_cache(first.block if first is not None else {})}
+    if len(statements) > 1:
+        value["also"] = [s.source for s in statements[1:]]
+    if rows:
+        value["disagreement"] = rows
     return value
 
 
-def quantize_declaration(file: Mapping[str, Json]) -> dict[str, Json] | None:
-    """A GPTQ quantize_config.json as `declared`."""
-    if not isinstance(file.get("bits"), int):
-        return None
-    word, size = _uniform("gptq", file)("attention")
-    return {"quant_method": "gptq", "source": "quantize_config.json", "bits": file["bits"],
-            "default_format": word, "group_size": size}  # fmt: skip
+def formats_of(value: Json) -> dict[str, str]:
+    """Component -> format of a `declared` finding's value."""
+    components = value.get("components") if isinstance(value, Mapping) else None
+    rows = components.items() if isinstance(components, Mapping) else ()
+    return {
+        str(name): str(row["format"]) for name, row in rows if isinstance(row, Mapping) and "format" in row
+    }
 
 
-def _by_component(layers: Mapping[str, Json]) -> dict[str, Json]:
-    values: dict[str, Json] = {}
-    for module, row in layers.items():
-        if not isinstance(row, Mapping):
-            continue
-        word, size = _ALGORITHMS.get(str(row.get("quant_algo") or "").upper(), ("unknown", None))
-        component = component_of(template_of(str(module)))
-        values.setdefault(
-            component, {"presence": "present", "format": word, **({"group_size": size} if size else {})}
+def declared_drafts(value: dict[str, Json]) -> list[Draft]:
+    """`declared`, and `declared.disagreement` where two files contradict each other: a line for each component."""
+    drafts = [Draft(name="declared", value=value, level="declared", locator=str(value.get("source", "")))]
+    rows = value.get("disagreement")
+    if isinstance(rows, list) and rows:
+        lines = [
+            f"{row['component']}: {row['formats'][0]} in {row['sources'][0]}, {row['formats'][1]} in {row['sources'][1]}"
+            for row in rows
+        ]
+        drafts.append(
+            Draft(name="declared.disagreement", value=lines, level="declared", locator="the files named")
         )
-    return values
+    return drafts
+
+
+def statements_of(files: Mapping[str, Mapping[str, Json]]) -> list[Statement]:
+    """The statements of the files that make one, the one that engines believe first."""
+    readers = (
+        ("config.json", statement_of_config), ("hf_quant_config.json", of_hf_quant), ("quantize_config.json", of_quantize),
+        ("quant_config.json", of_quantize), ("quant_model_description.json", of_modelslim), ("params.json", of_params),
+    )  # fmt: skip
+    made = [reader(files[path]) for path, reader in readers if path in files]
+    return [statement for statement in made if statement is not None]
+
+
+def _components(
+    statement: Statement | None, names: Names, kinds: Kinds, plain: str
+) -> dict[str, Component]:  # fmt: skip
+    word = plain_word(statement, plain)
+    found: dict[str, Component] = {}
+    for component, leaves in names.items():
+        if component == "other":
+            continue
+        found[component] = _value(component, told(statement, component, leaves), word)
+    said = statement.entries if statement is not None else ()
+    if "vision" not in found and ("vision" in kinds.flags or any(part_of_entry(e) == "vision" for e in said)):
+        found["vision"] = _value(
+            "vision", [(PLAIN if statement is None else statement.of("", "vision"), 1)], word
+        )
+    if "mtp" not in found and kinds.whole:  # a part of a config promises nothing by what it lacks
+        found["mtp"] = {"presence": "absent"}
+    return found
+
+
+def plain_word(statement: Statement | None, plain: str) -> str:
+    """The format of what a statement leaves out: the config's dtype, as far as the method lets it be believed."""
+    if statement is None:
+        return plain
+    if statement.method == "bitsandbytes":
+        return "unknown"  # its skip list keeps the dtype of each module
+    if statement.method in _HALF:
+        return plain if plain == "fp16" else "unknown"
+    return plain if plain != "unknown" else ("bf16" if statement.method != "mlx" else "unknown")
+
+
+def told(
+    statement: Statement | None, component: str, leaves: Mapping[str, list[str]]
+) -> list[tuple[Word, int]]:
+    """The formats of a component's modules with their number, by what a statement says; most modules first.
+
+    A leaf counts as one format where two thirds of its layers have it: first and last layers are often left out.
+    """
+    counts: Counter[Word] = Counter()
+    for modules in leaves.values():
+        words = Counter(PLAIN if statement is None else statement.of(name, component) for name in modules)
+        if words:
+            word, most = words.most_common(1)[0]
+            counts[word if most >= _MOST * len(modules) else UNKNOWN] += len(modules)
+    return counts.most_common()
+
+
+def _value(component: str, words: list[tuple[Word, int]], plain: str) -> Component:
+    # The presence of a draft block is never taken from a declaration.
+    value: Component = {"presence": "unknown" if component == "mtp" else "present"}
+    named = [(plain if word == PLAIN else word.format, word.group, count) for word, count in words]
+    formats = {fmt for fmt, _, _ in named}
+    value["format"] = named[0][0] if len(formats) == 1 else "unknown"
+    groups = {group for _, group, _ in named}
+    if len(formats) == 1 and len(groups) == 1 and (group := named[0][1]) is not None:
+        value["group_size"] = group
+    if len(formats) > 1:
+        value["mixed"] = [{"format": fmt, "modules": count} for fmt, _, count in named]
+    return value
+
+
+def _apart(statements: list[Statement], names: Names, components: dict[str, Component]) -> list[Json]:
+    """Where two files quantize the same component differently: named with both, and unknown until headers are read."""
+    rows: list[Json] = []
+    for other in statements[1:]:
+        for component, leaves in names.items():
+            mine = components.get(component, {})
+            words = told(other, component, leaves)
+            theirs = words[0][0] if len(words) == 1 else UNKNOWN
+            if theirs in (PLAIN, UNKNOWN) or mine.get("format") in (None, "unknown", "bf16", "fp16", "fp32"):
+                continue
+            groups = (mine.get("group_size"), theirs.group)
+            if theirs.format == mine["format"] and (None in groups or groups[0] == groups[1]):
+                continue
+            rows.append({
+                "component": component, "sources": [statements[0].source, other.source],
+                "formats": [_spelled(mine["format"], groups[0]), _spelled(theirs.format, theirs.group)],
+            })  # fmt: skip
+            components[component] = {"presence": mine.get("presence", "unknown"), "format": "unknown"}
+    return rows
+
+
+def _spelled(fmt: Json, group: Json) -> str:
+    return f"{fmt} in groups of {group}" if group else str(fmt)
+
+
+def _with_index(
+    components: dict[str, Component], stored: Mapping[str, Component], plain: str, rows: list[Json]
+) -> dict[str, Component]:
+    """The components with what the index tells: what is there, what is not, and which are stored quantized."""
+    if not stored:
+        return components
+    found: dict[str, Component] = {}
+    for component in [*components, *(name for name in stored if name not in components and name != "other")]:
+        held, said = stored.get(component), components.get(component)
+        if held is None:
+            found[component] = {"presence": "absent"}
+            continue
+        value = dict(said or {"format": "unknown"})
+        value["presence"] = "unknown" if component == "mtp" else "present"
+        value["in_index"] = held["tensors"]
+        fmt = str(value.get("format") or "unknown")
+        family = [word for f in held["formats"] if (word := plain if f == "plain" else f) != "unknown"]
+        if fmt == "unknown" and len(family) == 1:
+            value["format"] = family[0]
+        elif fmt != "unknown" and family and fmt not in family:
+            rows.append({"component": component, "sources": ["declaration", "model.safetensors.index.json"], "formats": [fmt, " or ".join(family)]})  # fmt: skip
+            value = {"presence": value["presence"], "format": "unknown", "in_index": held["tensors"]}
+        found[component] = value
+    return found
+
+
+def kv_cache(block: Mapping[str, Json]) -> Component:
+    """What a block says of the KV cache, in its own words."""
+    said, scheme = block.get("kv_cache_quant_algo"), block.get("kv_cache_scheme")
+    if said:
+        return {"presence": "present", "format": "unknown", "said": clean_line(str(said))[:80]}
+    if isinstance(scheme, Mapping) and scheme:
+        text = f"{scheme.get('num_bits')}-bit {scheme.get('type')}"
+        return {"presence": "present", "format": "unknown", "said": clean_line(text)[:80]}
+    return {"presence": "unknown", "format": "unknown"}
+
+
+def hf_quant_value(file: Mapping[str, Json]) -> dict[str, Json] | None:
+    """A ModelOpt hf_quant_config.json in the keys that judges read."""
+    statement = of_hf_quant(file)
+    if statement is None:
+        return None
+    value = described(statement, {}, layers=None)
+    value.update({"quant_algo": str(statement.block.get("quant_algo") or ""), "default_format": statement.every.format,
+                  "exclude_modules": [clean_line(entry) for entry in statement.skipped.entries[:400]]})  # fmt: skip
+    if statement.every.group is not None:
+        value["group_size"] = statement.every.group
+    if layers := listed_layers(statement.block):
+        counts = Counter(word.format for word in layers.values())
+        value["by_module"] = {fmt: count for fmt, count in sorted(counts.items())}
+    if statement.abridged:
+        value["abridged"] = True
+    return value
+
+
+def quantize_value(file: Mapping[str, Json]) -> dict[str, Json] | None:
+    """A quantize_config.json in the keys that judges read."""
+    statement = of_quantize(file)
+    if statement is None:
+        return None
+    value = described(statement, {}, layers=None)
+    group = statement.every.group
+    return {**value, "default_format": statement.every.format, "group_size": group}
+
+
+def modelslim_value(file: Mapping[str, Json]) -> dict[str, Json] | None:
+    """A quant_model_description.json in short: its type and how many modules have which format."""
+    statement = of_modelslim(file)
+    if statement is None:
+        return None
+    counts = Counter(word.format for word in statement.layers.values())
+    value = described(statement, {}, layers=None)
+    return {**value, "by_module": dict(sorted(counts.items()))}

@@ -8,17 +8,16 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from recon.agent.api import Draft, Fact, Json, ParseError, Raw
+from recon.tasks.facts.module_names import component_at
 from recon.tasks.facts.split import HEAD_ALIASES, is_kv, is_replicated
 from recon.tasks.facts.tensor_rules import (
     AUXILIARY,
     SCALE_SUFFIXES,
-    component_of,
-    layer_of,
     split_name,
     template_of,
 )
@@ -29,6 +28,16 @@ COMPONENTS = (
     "router", "mtp", "embeddings", "lm_head", "vision", "other",
 )  # fmt: skip
 ALWAYS_SAID = ("routed_experts", "shared_experts", "attention", "mtp", "lm_head", "embeddings", "vision")
+
+
+_SIZES = (
+    "hidden_size", "intermediate_size", "moe_intermediate_size", "dense_intermediate_size", "shared_intermediate_size",
+    "q_lora_rank", "kv_lora_rank",
+)  # fmt: skip
+_LARGEST = 1 << 48  # of one dimension
+_MOST_DIMS = 16
+_LONGEST_DTYPE = 32
+_LONGEST_NAME = 2_000  # characters; published names have at most 150
 
 
 class Tensor(NamedTuple):
@@ -66,6 +75,8 @@ def read_header(data: bytes) -> list[Tensor]:
             raise ParseError(
                 f"safetensors header: {name[:120]!r} lacks a usable dtype, shape or data_offsets"
             ) from None
+        if len(name) > _LONGEST_NAME:
+            raise ParseError(f"safetensors header: a tensor name of {len(name):,} characters")
         if start < 0 or size < 0 or type(size) is not int or sizes[key] not in (None, size):
             raise ParseError(
                 f"safetensors header: {name[:120]!r} says {size} bytes for {dtype} {list(shape)}"
@@ -76,8 +87,10 @@ def read_header(data: bytes) -> list[Tensor]:
 
 def _expected(dtype: str, shape: Shape) -> int | None:
     """Bytes of data that dtype and shape ask for; None for a dtype of unknown width. Raises TypeError on odd values."""
-    if not isinstance(dtype, str) or not all(type(n) is int and n >= 0 for n in shape):
+    if not isinstance(dtype, str) or not all(type(n) is int and 0 <= n < _LARGEST for n in shape):
         raise TypeError("dtype or shape")
+    if len(shape) > _MOST_DIMS or len(dtype) > _LONGEST_DTYPE:
+        raise ValueError("dtype or shape")
     bits = BITS.get(dtype)
     return None if bits is None else -(-bits * math.prod(shape) // 8)
 
@@ -133,19 +146,37 @@ class _Component:
     groups: dict[Signature, _Group] = field(default_factory=dict)
 
 
+# compressed-tensors packs both alike; only the declaration says what the activations are.
+_TWINS = frozenset({("w4a16-int4", "R3", "w4afp8")})
+
+
+def dims_of(architecture: Mapping[str, Json]) -> frozenset[int]:
+    """The sizes that a linear layer of this architecture can take in, by its finding's value."""
+    found = {n for name in _SIZES if type(n := architecture.get(name)) is int and n > 0}
+    heads, size = (
+        architecture.get("attention_heads"),
+        architecture.get("head_dim") or architecture.get("v_head_dim"),
+    )
+    if type(heads) is int and type(size) is int and 0 < heads * size < _LARGEST:
+        found.add(heads * size)
+    return frozenset(found)
+
+
 class Merge:
     """Collects the tensors of all shards of one commit; `drafts()` says what they are together.
 
     Modules may be cut by a shard border, so formats are told only after everything is in. `layers` is the number of
     main layers: what is numbered after them is a draft (multi-token prediction) block. `dims`: see `classify`.
+    `declared`: component -> format; it tells formats apart that are stored alike (INT4 with 16-bit or FP8 activations).
     """
 
     def __init__(
         self, *, layers: int | None = None, kv_heads: int | None = None,
-        dims: frozenset[int] = frozenset(),
+        dims: frozenset[int] = frozenset(), declared: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         self.layers = layers
         self.dims = dims
+        self.declared = dict(declared or {})
         self.kv_heads = kv_heads
         self.header_bytes = 0
         self._modules: dict[str, dict[str, tuple[str, Shape, int]]] = defaultdict(dict)
@@ -160,6 +191,11 @@ class Merge:
             if suffix not in parts:
                 parts[suffix] = (tensor.dtype, tensor.shape, tensor.bytes)
                 self._count += 1
+
+    @property
+    def tensors(self) -> int:
+        """How many different tensors were added."""
+        return self._count
 
     def drafts(self) -> list[Draft]:
         """Findings per component, the split, the totals. Level proved: they are read from tensor headers."""
@@ -183,18 +219,29 @@ class Merge:
         known: dict[tuple[tuple[str, str, Shape], ...], Signature | None] = {}
         for module, parts in self._modules.items():
             template = template_of(module)
-            name = component_of(template)
-            if name != "vision" and self._is_draft(module):
-                name = "mtp"
+            name = component_at(module, layers=self.layers, template=template)
             key = tuple([(s, d, shape) for s, (d, shape, _) in parts.items()])
             if key not in known:
                 known[key] = classify({s: (d, shape) for s, d, shape in key}, dims=self.dims)
-            self._add(components[name], module, template, parts, known[key])
+            self._add(components[name], module, template, parts, self._told(name, known[key]))
         return dict(components)
 
-    def _is_draft(self, module: str) -> bool:
-        layer = None if self.layers is None else layer_of(module)
-        return layer is not None and self.layers is not None and layer >= self.layers
+    def _told(self, component: str, signature: Signature | None) -> Signature | None:
+        """The signature; where its tensors are those of two formats, the one that is declared."""
+        said = self.declared.get(component)
+        if signature is None or said is None or (signature.format, signature.rule, said) not in _TWINS:
+            return signature
+        return replace(signature, format=said, note=f"{signature.note} FP8 activations, as declared".strip())
+
+    def modules(self) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
+        """(module, component, format, tensor suffixes) of every module; the format is "" where it holds no matrix."""
+        known: dict[tuple[tuple[str, str, Shape], ...], str] = {}
+        for module, parts in self._modules.items():
+            key = tuple([(s, d, shape) for s, (d, shape, _) in parts.items()])
+            if key not in known:
+                found = classify({s: (d, shape) for s, d, shape in key}, dims=self.dims)
+                known[key] = "" if found is None else found.format
+            yield module, component_at(module, layers=self.layers), known[key], tuple(parts)
 
     def _add(
         self, component: _Component, module: str, template: str, parts: Mapping[str, tuple[str, Shape, int]],

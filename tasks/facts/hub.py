@@ -10,6 +10,7 @@ from typing import Final
 
 from recon.agent.api import Draft, Fact, Json, Raw
 from recon.tasks.facts.card import clean_line
+from recon.tasks.facts.engine_download import engine_download
 from recon.tasks.knowledge.format_words import formats_in
 
 _SHA: Final = re.compile(r"^[0-9a-f]{40}$")
@@ -67,6 +68,10 @@ def parse_revision(raw: Raw, *, repo: str) -> list[Draft]:
                 name="last_modified", value=modified, subject=pinned, level="claimed", locator="/lastModified"
             )
         )
+    for key, name in (("metadataOnly", "metadata_only"), ("partialConfig", "config_partial"), ("folder", "in_folder"),
+                      ("commitNoted", "commit_noted")):  # fmt: skip
+        if info.get(key) is True:  # said by a folder on this machine, never by a hub
+            drafts.append(Draft(name=name, value=True, subject=pinned, locator=f"/{key}"))
     if info.get("gated"):
         drafts.append(Draft(name="gated", value=True, subject=pinned, locator="/gated"))
     tags = [clean_line(str(tag)) for tag in _list(info.get("tags"))][:100]
@@ -112,7 +117,29 @@ def parse_tree(raw: Raw) -> list[Draft]:
         Draft(name="repo_bytes", value=sum(s for _, s in files), unit="bytes"),
         Draft(name="download_bytes", value=sum(s for p, s in files if p in wanted), unit="bytes"),
         Draft(name="skipped", value=[{"path": p, "why": why} for p, why in skipped.items()][:200]),
+        *_engine_download(files, wanted),
         _weight_files(weights, files),
+    ]
+
+
+def _engine_download(files: list[tuple[str, int]], wanted: set[str]) -> list[Draft]:
+    """`engine_download_bytes`: weights that the engine's own download fetches; `engine_download_extra`: those of them
+    that are not needed. Absent where it finds nothing that it could load."""
+    found = engine_download(files)
+    if not found.loads:
+        folders = sorted({p.rpartition("/")[0] for p, _ in found.files})
+        named = ", ".join(folders[:3])[:200]
+        where = f"weights only in {named}: the engine lists the top folder alone" if named else "no weights"
+        return [
+            Draft(name=n, outcome="absent", reason=where)
+            for n in ("engine_download_bytes", "engine_download_extra")
+        ]
+    extra = [{"path": path, "size_bytes": size} for path, size in found.beyond(wanted)]
+    return [
+        Draft(
+            name="engine_download_bytes", value=found.bytes, unit="bytes", locator=", ".join(found.patterns)
+        ),
+        Draft(name="engine_download_extra", value=extra[:500], locator="download rule of SGLang 0.5.23"),
     ]
 
 
@@ -136,15 +163,17 @@ def download_plan(files: Iterable[tuple[str, int]]) -> tuple[set[str], dict[str,
         if fnmatchcase(p, pattern)
     }
     tensors = [p for p in paths if p.endswith(".safetensors") and p not in skipped]
+    top = [p for p in tensors if "/" not in p]
+    if top:
+        skipped.update({p: "engines load from the top folder alone" for p in tensors if "/" in p})
     if tensors:
         skipped.update(
             {p: "the same weights as safetensors" for p in paths if p.endswith(".bin") and "/" not in p}
         )
-    series = [p for p in tensors if _SHARD.match(p) and not p.startswith("consolidated")]
-    if series and any(p.endswith("model.safetensors.index.json") for p in paths):
-        skipped.update(
-            {p: "a second copy beside the shards" for p in tensors if p.startswith("consolidated")}
-        )
+    series = [p for p in top if _SHARD.match(p) and not p.startswith("consolidated")]
+    indexed = bool(series) and "model.safetensors.index.json" in paths
+    if indexed or "model.safetensors" in top:
+        skipped.update({p: "a second copy beside the weights" for p in top if p.startswith("consolidated")})
     return {p for p in paths if p not in skipped}, skipped
 
 
@@ -165,7 +194,8 @@ def missing_shards(paths: Iterable[str]) -> list[str]:
 
 
 def parse_index(raw: Raw) -> list[Draft]:
-    """`index_files`: the weight files a safetensors index names. What it does not name is never loaded."""
+    """`index_files`: the weight files a safetensors index names; what it does not name is never loaded. And
+    `index_total_size`."""
     if raw.state == "missing":
         return [
             Draft(
@@ -174,17 +204,28 @@ def parse_index(raw: Raw) -> list[Draft]:
         ]
     content = None if raw.state != "ok" or raw.truncated else _json(raw)
     names = content.get("weight_map") if isinstance(content, Mapping) else None
-    if not isinstance(names, Mapping):
+    if not isinstance(content, Mapping) or not isinstance(names, Mapping):
         return [
             Draft(name="index_files", outcome="unknown", reason=raw.reason or "the index is not readable")
         ]
-    return [
-        Draft(
-            name="index_files",
-            value=sorted({str(f) for f in names.values() if _safe(str(f))}),
-            level="declared",
-        )
-    ]
+    files = sorted({str(f) for f in names.values() if _safe(str(f))})
+    return [Draft(name="index_files", value=files, level="declared"), _total_size(content)]
+
+
+def _total_size(index: Mapping[str, Json]) -> Draft:
+    """`index_total_size`: the bytes that a safetensors index says its tensors have; writers may leave it out."""
+    metadata = index.get("metadata")
+    total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
+    if not isinstance(total, (int, float)) or isinstance(total, bool) or not 0 < total < 1e18:
+        reason = "the index has no usable metadata.total_size"
+        return Draft(name="index_total_size", outcome="absent", reason=reason, level="declared")
+    return Draft(
+        name="index_total_size",
+        value=int(total),
+        unit="bytes",
+        level="declared",
+        locator="/metadata/total_size",
+    )
 
 
 def parse_siblings(raw: Raw, *, base: str, own: str) -> list[Draft]:

@@ -44,7 +44,9 @@ def is_kv(template: str) -> bool:
 def per_rank_bytes(split: Json, tp: int) -> int | None:
     """Weight bytes on one of `tp` ranks: replicated + sharded / tp, K and V by at most their number of heads.
 
-    None where the split is not readable.
+    Expert parallelism does not change it: a group of tp/ep ranks holds experts/ep whole experts, each cut in tp/ep. It is
+    an estimate from names: padding of the vocabulary and of kernels' layouts is not in it. None where the split is not
+    readable.
     """
     if not isinstance(split, Mapping) or tp < 1:
         return None

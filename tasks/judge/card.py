@@ -32,14 +32,32 @@ class Statement:
 
 
 def judge_cards(view: View) -> Judged:
-    """Advice of one publisher's cards for this GPU; published trouble of the path this checkpoint takes."""
+    """Advice of the checkpoint's and its siblings' cards for this GPU; published trouble of the path this checkpoint takes."""
     sm = view.read("host.gpus.sm")
     if not sm.known:
-        return judged(not_known(ADVICE, "what the cards advise depends on the GPU, which is not known", sm))
+        said = list(_without_gpu(view)) if "host" not in view.bindings else []
+        return judged(
+            *(said or [not_known(ADVICE, "what the cards advise depends on the GPU, which is not known", sm)])
+        )
     cards = _cards(view)
-    found = (s for read, repo in cards for s in _statements(read, repo, str(sm.value)))
-    statements = sorted(found, key=lambda s: (s.date, s.repo, s.text))
+    statements = _sorted(cards, str(sm.value))
     return judged(*_advice(view, statements, cards, str(sm.value)), *_leads(view, str(sm.value)))
+
+
+def _sorted(cards: list[tuple[Read, str]], sm: str) -> list[Statement]:
+    found = (s for read, repo in cards for s in _statements(read, repo, sm))
+    return sorted(found, key=lambda s: (s.date, s.repo, s.text))
+
+
+def _without_gpu(view: View) -> Iterator[Judgement]:
+    """Where no host is named: every GPU about which the cards disagree; the first is the line, the others stand under it."""
+    cards = _cards(view)
+    rows = [row for read, _ in cards if read.known and isinstance(read.value, list) for row in read.value]
+    sms = sorted({str(sm) for row in rows if isinstance(row, Mapping) for sm in row.get("sms") or ()})
+    found = [j for sm in sms for j in _advice(view, _sorted(cards, sm), cards, sm) if j.verdict == "conflict"]
+    if found:
+        others = [j.title for j in found[1:]]
+        yield found[0].model_copy(update={"detail": (*found[0].detail, *others)})
 
 
 def _unread(view: View, cards: list[tuple[Read, str]]) -> list[Read]:
@@ -61,8 +79,10 @@ def _advice(
     if against:
         first, second = against[-1]  # the newest pair
         sides_of = (*proof, Side(finding_id=first.finding.id, side="contradicts"))
+        owners = {s.repo.split("/")[0] for s in (first, second)}
+        whose = "the publisher's own cards" if len(owners) == 1 else "cards of two publishers"
         yield judgement(
-            ADVICE, "conflict", f"the publisher's own cards disagree about {sm}", observed=_said(second),
+            ADVICE, "conflict", f"{whose} disagree about {sm}", observed=_said(second),
             expected=_said(first), detail=[f"{_said(s)}" for s in _newest_of_each(statements)],
             sides=tuple(dict.fromkeys(sides_of)),
             consequence="settle it by running both with known answers at the concurrency that is wanted",
@@ -110,14 +130,22 @@ def _same(a: str, b: str) -> bool:
 
 
 def _cards(view: View) -> list[tuple[Read, str]]:
-    """What each card of this publisher that was asked for says about hardware, with its repository."""
-    view.read("checkpoint.siblings")  # when the siblings become known, their cards are to be read too
+    """What its own card and those of its siblings that were asked for say about hardware, with their repositories."""
+    listed = view.read(
+        "checkpoint.siblings"
+    )  # when the siblings become known, their cards are to be read too
+    rows = listed.value if listed.known and isinstance(listed.value, (list, tuple)) else ()
     own = view.subject("checkpoint")
     publisher = own.removeprefix("hf:").split("/")[0]
+    named = {str(row.get("repo")) for row in rows if isinstance(row, Mapping)}
     subjects = {
         f.subject
         for f in view.all_findings()
-        if f.name in ("card", "card.hardware") and f.subject.startswith(f"hf:{publisher}/")
+        if f.name in ("card", "card.hardware")
+        and (
+            f.subject.startswith(f"hf:{publisher}/")
+            or f.subject.removeprefix("hf:").rpartition("@")[0] in named
+        )
     }
     found = []
     for number, subject in enumerate(sorted(subjects)):

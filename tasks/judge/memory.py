@@ -1,4 +1,4 @@
-"""Bytes: what the tensors weigh against what the card says, and against the memory of each GPU."""
+"""Whether weights, KV cache and state fit the memory of each GPU, and whether the layers can be cut for so many."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from recon.agent.api import (
     Option,
     Read,
     View,
-    bytes_text,
     gib_text,
 )
-from recon.tasks.facts.kv import kv_per_token
+from recon.tasks.facts.kv import bytes_at, element_of, kv_per_token, tokens_in, why_not
 from recon.tasks.facts.split import per_rank_bytes
-from recon.tasks.judge.reading import judged, judgement, not_known, plain, sides
+from recon.tasks.facts.tp_limits import Limit, tp_limits
+from recon.tasks.judge.reading import judged, judgement, not_known, sides
 
 FITS: Final = "checkpoint.fits_memory"
 # What SGLang 0.5.23 keeps free beside weights and KV cache by default on GPUs above 60 GiB, and a floor below that.
@@ -30,7 +30,8 @@ RESERVED_SMALL: Final = 4_096 << 20
 _LARGE: Final = 60 * GIB
 # A cache smaller than a tenth of the GPU serves few requests: said, not blocked.
 _THIN: Final = 0.1
-_TOLERANCE: Final = 0.02
+# What can be cut: components whose width or groups decide it.
+_CUT: Final = ("routed_experts", "shared_experts", "dense_mlp", "attention", "linear_attention")
 
 
 def judge_memory(view: View) -> Judged:
@@ -54,9 +55,11 @@ def judge_memory(view: View) -> Judged:
 
 
 def _unread_shape(view: View) -> list[Read]:
-    """What says whether the layers can be cut, and was not read."""
-    reads = (view.read("checkpoint.architecture"), view.read("checkpoint.routed_experts"))
-    return [read for read in reads if not read.known]
+    """What says whether the layers can be cut, and was not read. Components that no header has are not asked for."""
+    needed = [view.read(f"checkpoint.{name}") for name in ("architecture", "routed_experts", "attention")]
+    others = [view.read(f"checkpoint.{name}") for name in _CUT if name not in ("routed_experts", "attention")]
+    asked = [read for read in others if read.state in ("unknown", "stale", "error")]
+    return [*(read for read in needed if not read.known), *asked]
 
 
 def _fits(view: View, split: Read, total: Read, tp: int) -> Judgement:
@@ -73,11 +76,13 @@ def _fits(view: View, split: Read, total: Read, tp: int) -> Judgement:
     layout = view.intent.layout
     twice = ", twice for PD" if layout.mode == "pd" else ""
     fact = f"{gib_text(each)} of {gib_text(memory)} per GPU at TP{tp}"
+    kv = _kv(view, tp, left)
     detail = [
         f"leaves about {gib_text(left)} for the KV cache after the engine's own reserve" if left > 0 else "",
+        *_cache_lines(view, kv),
         "not counted: KV cache, activations, CUDA graphs, communication buffers, repacking while loading",
     ]
-    observed = {"weights_per_gpu_bytes": each, "left_for_kv_bytes": left, **_kv(view, tp)}
+    observed = {"weights_per_gpu_bytes": each, "left_for_kv_bytes": left, **kv}
     expected = {"memory_per_gpu_bytes": memory}
     proof = sides(split, expected=(total,))
     if left <= 0:
@@ -102,10 +107,35 @@ def _fits(view: View, split: Read, total: Read, tp: int) -> Judgement:
     )
 
 
-def _kv(view: View, tp: int) -> dict[str, Json]:
+def _kv(view: View, tp: int, left: int) -> dict[str, Json]:
+    """The cost of a token on each GPU, how many tokens the rest of its memory holds, and what one request of the full
+    context takes."""
     architecture = view.value("checkpoint.architecture")
-    found = kv_per_token(architecture, tp=tp) if isinstance(architecture, Mapping) else None
-    return {"kv_per_token": found} if found else {}
+    if not isinstance(architecture, Mapping):
+        return {}
+    element = element_of(view.value("checkpoint.kv_cache"))
+    found = kv_per_token(architecture, tp=tp, element_bytes=element)
+    if found is None:
+        return {}
+    value: dict[str, Json] = {"kv_per_token": found, "kv_tokens": tokens_in(found, left)}
+    if isinstance(context := architecture.get("context"), int):
+        value["kv_bytes_at_full_context"] = bytes_at(found, context)
+    return value
+
+
+def _cache_lines(view: View, kv: Mapping[str, Json]) -> Iterator[str]:
+    """What the bytes of a token alone would hide: windows, state of each request, a family without a formula."""
+    architecture = view.value("checkpoint.architecture")
+    if not isinstance(architecture, Mapping):
+        return
+    if not kv:
+        if (reason := why_not(architecture)) and architecture.get("layers"):
+            yield f"the size of the KV cache is not known: {reason}"
+    elif architecture.get("cache"):
+        found = kv["kv_per_token"]
+        yield f"KV cache: {found['bytes_per_token_per_rank']:,} bytes a token on each GPU ({found['basis']})"
+        if fixed := found.get("per_request_bytes"):
+            yield f"each running request holds {fixed:,} bytes more on each GPU, whatever its length"
 
 
 def _wider(view: View, split: Json, memory: int, tp: int) -> Iterator[Option]:
@@ -134,29 +164,29 @@ def _layout_effect(layout: Layout, tp: int) -> dict[str, Json]:
 
 def _indivisible(view: View, sizes: list[int]) -> Judgement | None:
     """A layer that cannot be cut into so many parts fails while loading."""
-    read, experts = view.read("checkpoint.architecture"), view.read("checkpoint.routed_experts")
-    value = read.value if read.known and isinstance(read.value, Mapping) else {}
-    group = experts.value.get("group_size") if experts.known and isinstance(experts.value, Mapping) else None
-    heads = value.get("attention_heads")
-    width = value.get("moe_intermediate_size") if value.get("experts") else value.get("intermediate_size")
+    architecture = view.read("checkpoint.architecture")
+    value = architecture.value if architecture.known and isinstance(architecture.value, Mapping) else {}
+    reads = {name: view.read(f"checkpoint.{name}") for name in _CUT}
+    components = {
+        n: r.value for n, r in reads.items() if r.known and isinstance(r.value, Mapping) and _there(r.value)
+    }
     for tp in sizes:
-        if isinstance(heads, int) and heads % tp:
-            return _cut(f"{heads} attention heads do not divide by {tp}", read)
-        if isinstance(width, int) and (width % tp or (isinstance(group, int) and (width // tp) % group)):
-            unit = f" in groups of {group}" if isinstance(group, int) else ""
-            return _cut(f"experts of {width}{unit} do not divide by {tp}", read, experts)
+        if limits := tp_limits(value, components, tp=tp):
+            concerned = [reads[n] for n in dict.fromkeys(limit.component for limit in limits)]
+            return _cannot_be_cut(limits, architecture, *concerned)
     return None
 
 
-def _cut(title: str, *reads: Read) -> Judgement:
+def _there(component: Mapping[str, Json]) -> bool:
+    return component.get("presence") != "absent"
+
+
+def _cannot_be_cut(limits: list[Limit], *reads: Read) -> Judgement:
+    arithmetic = [f"{limit.title}: {limit.detail}" for limit in limits[:8]]
     return judgement(
-        FITS,
-        "block",
-        title,
-        about=FITS,
-        sides=sides(*reads),
-        detail=["the engine refuses this while loading"],
-    )
+        FITS, "block", limits[0].title, about=FITS, sides=sides(*reads), observed=[limit.title for limit in limits],
+        detail=["the engine refuses this while loading", *arithmetic],
+    )  # fmt: skip
 
 
 def _mib(value: Json) -> int | None:
@@ -167,56 +197,4 @@ def _mib(value: Json) -> int | None:
     )
 
 
-def judge_size(view: View) -> Judged:
-    """Tensor bytes against the sizes a card claims, in whichever unit it may have meant."""
-    weights, claims = view.read("checkpoint.weights_bytes"), view.read("checkpoint.card.sizes")
-    key = "checkpoint.size_claims"
-    if not weights.known or not isinstance(weights.value, int):
-        return judged(not_known(key, "the size of the weights is not known", weights))
-    fact = f"{bytes_text(weights.value)} of tensors"
-    if not claims.known and claims.state != "absent":
-        title = f"{fact}; what the card says is not known"
-        return judged(not_known(key, title, claims, weights, who="nothing waits for it"))
-    rows = (
-        [r for r in claims.value if isinstance(r, Mapping)]
-        if claims.known and isinstance(claims.value, list)
-        else []
-    )
-    wrong = [row for row in rows if not _as_written(row, weights.value)]
-    said = " and ".join(plain(row.get("text")) for row in rows[:3])
-    if not wrong:
-        title = f"{fact}, as the card says" if rows else fact
-        return judged(
-            judgement(
-                key, "pass", title, observed={"tensors_bytes": weights.value}, sides=sides(weights, claims)
-            )
-        )
-    return judged(
-        judgement(
-            key, "warn", f"{fact}; the card says {said}", observed={"tensors_bytes": weights.value}, expected=said,
-            detail=[_meaning(row, weights.value) for row in wrong[:2]], sides=sides(weights, expected=(claims,)),
-            consequence="plan disk and memory with the file sizes, not with the card",
-        )
-    )  # fmt: skip
-
-
-def _as_written(row: Mapping[str, Json], size: int) -> bool:
-    unit = str(row.get("text", "")).rsplit(" ", 1)[-1]
-    return _near(row.get("bytes_if_gib" if unit in ("GiB", "TiB") else "bytes_if_gb"), size)
-
-
-def _near(claimed: Json, size: int) -> bool:
-    return isinstance(claimed, int) and abs(claimed - size) <= _TOLERANCE * size
-
-
-def _meaning(row: Mapping[str, Json], size: int) -> str:
-    text = plain(row.get("text"))
-    if _near(row.get("bytes_if_gib"), size):
-        return f'"{text}" is right within 2 % only as GiB'
-    if _near(row.get("bytes_if_gb"), size):
-        return f'"{text}" is right within 2 % only as GB'
-    return f'"{text}" is not within 2 % in either unit'
-
-
 MEMORY: Final = JudgeTask(name="judge.memory", judge=judge_memory)
-SIZE: Final = JudgeTask(name="judge.size", judge=judge_size)

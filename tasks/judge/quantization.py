@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from recon.agent.api import Effects, Json, Judged, Judgement, JudgeTask, Option, Read, Side, View
-from recon.tasks.judge.reading import judgement, not_known, plain, sides
-from recon.tasks.judge.siblings import options, siblings_in
+from recon.tasks.judge.claims import draft_format, look, promised_but_silent
+from recon.tasks.judge.reading import fit, judgement, not_known, plain, sides
+from recon.tasks.judge.siblings import compared, options, siblings_in
 from recon.tasks.knowledge.format_paths import path_for
 from recon.tasks.knowledge.format_words import satisfies, shown
+from recon.tasks.knowledge.name_words import promises
 
 FORMAT: Final = "checkpoint.format"
 MTP: Final = "checkpoint.mtp"
+_RENAMED: Final = "an engine that renames the draft block (mtp.* to model.layers.N) misses exclusions of mtp.* and may load it in the other format"
 _NAMES: Final = {"routed_experts": "routed experts", "dense_mlp": "MLP layers", "attention": "attention"}
 
 
@@ -38,7 +41,8 @@ def judge(view: View) -> Judged:
     """The wish against the tensors; attention, draft block and architecture; declarations against the tensors."""
     main = main_component(view)
     lines = [_format(view, main), *_attention(view, main), _mtp(view), *_architecture(view), *_declared(view)]
-    return Judged(judgements=tuple(lines))
+    derived = tuple((view.subject("checkpoint"), draft) for draft in compared(view))
+    return Judged(judgements=tuple(lines), derived=derived)
 
 
 def main_component(view: View) -> Main | Read:
@@ -71,16 +75,18 @@ def wanted_format(view: View) -> tuple[str, str, Read]:
 def _format(view: View, main: Main | Read) -> Judgement:
     wanted, strength, claim = wanted_format(view)
     if isinstance(main, Read):
-        return not_known(
-            FORMAT, "the format of the weights is not known", main, about=FORMAT,
-            who="recon reads tensor headers; a private repository needs HF_TOKEN",
-        )  # fmt: skip
+        return _unread(view, main, wanted)
     proof = sides(main.read, expected=(claim,))
     level = "by headers" if main.read.level == "proved" else "declared only"
     if main.format == "unknown":
         return judgement(
             FORMAT, "unknown", f"{_NAMES[main.name]}: a format that recon has no word for", about=FORMAT, sides=proof,
             observed=main.read.value, expected=wanted or None, detail=[_signature(main)],
+        )  # fmt: skip
+    if main.read.level != "proved" and (words := promised_but_silent(look(view))):
+        return judgement(
+            FORMAT, "unknown", fit(f"no file declares a quantization, name or tags say {plain(words[0])}"), about=FORMAT, sides=proof,
+            observed=main.format, expected=words, detail=["only the tensor headers tell: plain tensors, or a stripped config.json"],
         )  # fmt: skip
     if not wanted or satisfies(main.format, wanted):
         title = f"{main.text}, as wanted" if wanted else main.text
@@ -89,6 +95,23 @@ def _format(view: View, main: Main | Read) -> Judgement:
             observed=main.format, expected=wanted or None,
         )  # fmt: skip
     return _mismatch(view, main, wanted, strength, proof)
+
+
+def _unread(view: View, main: Read, wanted: str) -> Judgement:
+    """Nothing but words: what the name claims is said, and that it is a claim."""
+    line = not_known(
+        FORMAT, "the format of the weights is not known", main, about=FORMAT,
+        who="recon reads tensor headers; a private repository needs HF_TOKEN",
+    )  # fmt: skip
+    said = promises(look(view).name.rpartition("/")[2])
+    if not said:
+        return line
+    claimed = ", ".join(p.word for p in said)
+    detail = (*line.detail, f"its name claims {claimed}: a claim raises a question, it answers none")
+    if not wanted or any(satisfies(fmt, wanted) for p in said for fmt in p.formats):
+        return line.model_copy(update={"detail": detail})
+    title = f"wanted {shown(wanted)}; the name says {plain(claimed)}, no tensor was read"
+    return line.model_copy(update={"title": fit(title), "detail": detail})
 
 
 def _mismatch(view: View, main: Main, wanted: str, strength: str, proof: tuple[Side, ...]) -> Judgement:
@@ -165,31 +188,89 @@ def _attention(view: View, main: Main | Read) -> Iterator[Judgement]:
 
 
 def _mtp(view: View) -> Judgement:
-    """The draft block: config promises, headers prove."""
+    """The draft block: config promises, headers prove. What the index does not name is not loaded."""
     promised, read = view.read("checkpoint.architecture.mtp_layers"), view.read("checkpoint.mtp")
-    if not read.known or not isinstance(read.value, Mapping):
-        return not_known(MTP, "whether draft (MTP) layers are there is not known", read, about=MTP)
-    said = promised.known or promised.state == "absent" or _says_nothing(promised)
     count = promised.value if promised.known and isinstance(promised.value, int) else 0
+    if not read.known or not isinstance(read.value, Mapping):
+        return _mtp_unread(view, read, promised, count)
+    said = promised.known or promised.state == "absent" or _says_nothing(promised)
     if read.value.get("presence") == "present":
-        fmt, tensors = shown(str(read.value.get("format"))), _count_text(read.value.get("tensors"))
-        return judgement(
-            MTP, "pass", f"MTP present: {tensors} tensors, {fmt}", about=MTP, observed=read.value, expected=count if said else None,
-            sides=sides(read, expected=(promised,)),
+        return _mtp_there(view, read, promised, count if said else None)
+    if (beside := _mtp_not_loaded(view)) is not None:
+        name = plain(next(str(path) for path in beside.value if _is_draft_file(path)))
+        return _no_draft(
+            fit(f"{name} holds MTP layers, the index does not name it: not loaded"), read, promised, beside, observed=name,
+            why="SGLang drops files that the index does not name; it adds mtp.safetensors by itself for GLM-4-MoE only",
         )  # fmt: skip
     if count:
-        return judgement(
-            MTP, "conflict", f"config.json promises {count} MTP layer{'s' * (count > 1)}, no tensor is there", about=MTP,
-            observed="absent", expected=count, sides=sides(read, expected=(promised,)),
-            detail=["speculative flags would fail at load, or draft garbage"],
-            options=[Option(id="without", title="serve without speculative decoding", effort="minutes",
-                            consequence="decoding is slower by the draft's share", effects=Effects(waive=True))],
+        return _no_draft(
+            f"config.json promises {count} MTP layer{'s' * (count > 1)}, no tensor is there", read, promised, observed="absent",
+            expected=count, why="speculative flags would fail at load, or draft garbage",
         )  # fmt: skip
     if not said:
         return not_known(MTP, "no MTP layers; whether any were promised is not known", promised, about=MTP)
     return judgement(
         MTP, "pass", "no MTP layers, and none promised", about=MTP, observed="absent", sides=sides(read)
     )
+
+
+def _mtp_there(view: View, read: Read, promised: Read, count: int | None) -> Judgement:
+    """Draft layers that are there; a warning where they are quantized otherwise than the model they draft for."""
+    fmt, tensors = shown(str(read.value.get("format"))), _count_text(read.value.get("tensors"))
+    proof = sides(read, expected=(promised,))
+    other = draft_format(view)
+    if other is None:
+        return judgement(
+            MTP, "pass", f"MTP present: {tensors} tensors, {fmt}", about=MTP, observed=read.value, expected=count, sides=proof
+        )  # fmt: skip
+    draft, main = other
+    return judgement(
+        MTP, "warn", f"MTP present: {tensors} tensors, {fmt}; {main.words} {shown(main.format)}", about=MTP, observed=read.value,
+        expected=count, sides=(*proof, *sides(draft.read, expected=(main.read,))),
+        detail=[_RENAMED],
+        consequence="drafts are then garbage and none is accepted: measure the acceptance rate before speculative flags are kept",
+    )  # fmt: skip
+
+
+def _mtp_not_loaded(view: View) -> Read | None:
+    """The reading that names a file of draft layers beside the index; None where there is none."""
+    read = view.read("checkpoint.not_loaded")
+    held = read.value if read.known and isinstance(read.value, (list, tuple)) else ()
+    return read if any(_is_draft_file(path) for path in held) else None
+
+
+def _is_draft_file(path: Json) -> bool:
+    return re.search(r"(?<![a-z0-9])(mtp|nextn)(?![a-z0-9])", str(path).lower()) is not None
+
+
+def _no_draft(
+    title: str, read: Read, promised: Read, *more: Read, observed: Json, why: str, expected: Json = None
+) -> Judgement:  # fmt: skip
+    return judgement(
+        MTP, "conflict", title, about=MTP, observed=observed, expected=expected, detail=[why],
+        sides=sides(read, *more, expected=(promised,)),
+        options=[Option(id="without", title="serve without speculative decoding", effort="minutes",
+                        consequence="decoding is slower by the draft's share", effects=Effects(waive=True))],
+    )  # fmt: skip
+
+
+def _mtp_unread(view: View, read: Read, promised: Read, count: int) -> Judgement:
+    """Headers were not read: what the index and the card say of the draft block."""
+    declared, card = view.read("checkpoint.declared.components.mtp"), view.read("checkpoint.card.mtp")
+    value = declared.value if declared.known and isinstance(declared.value, Mapping) else {}
+    if count and value.get("presence") == "absent":
+        return _no_draft(
+            f"config.json promises {count} MTP layer{'s' * (count > 1)}, the index names none", declared, promised, observed="absent",
+            expected=count, why="speculative flags would fail at load, or draft garbage",
+        )  # fmt: skip
+    says = card.value.get("says") if card.known and isinstance(card.value, Mapping) else None
+    if (other := draft_format(view)) is not None:
+        title = f"MTP declared {shown(other[0].format)}, {other[1].words} {shown(other[1].format)}; not read"
+        return not_known(MTP, title, read, promised, about=MTP, who=_RENAMED)
+    if says in ("dropped", "kept"):
+        title = f"MTP layers {says}, says the card; no header was read"
+        return not_known(MTP, title, read, promised, about=MTP, who=f'"{plain_long(card.value.get("text"))}"')
+    return not_known(MTP, "whether draft (MTP) layers are there is not known", read, about=MTP)
 
 
 def _says_nothing(read: Read) -> bool:

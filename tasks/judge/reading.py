@@ -79,3 +79,8 @@ def plain(value: Json, default: str = "unknown") -> str:
     """A value from outside as one short printable line."""
     text = "".join(c if c.isprintable() else " " for c in str(value)).strip()
     return (text if len(text) <= 60 else f"{text[:57]}...") or default
+
+
+def fit(title: str) -> str:
+    """A title that stays on one line of 80 columns with its verdict; what was cut stands in full in the detail."""
+    return title if len(title) <= 78 else f"{title[:75].rstrip(', ')}..."

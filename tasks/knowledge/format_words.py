@@ -7,8 +7,8 @@ from typing import Final
 
 # Word in a name -> fixed format it hints at. A name raises a question; it proves nothing.
 _WORDS: Final[tuple[tuple[str, str], ...]] = (
-    (r"nvfp4", "nvfp4"), (r"mxfp4", "mxfp4"), (r"mxfp8", "mxfp8"), (r"w4a16|int4|4bit|4-bit", "w4a16-int4"),
-    (r"awq|gptq|autoround|auto-round", "w4a16-int4"), (r"w8a8|int8", "w8a8-int8"), (r"w4afp8", "w4afp8"),
+    (r"nvfp4", "nvfp4"), (r"nvfp4a16|w4a16-nvfp4|w4a16_nvfp4", "nvfp4-w4a16"), (r"mxfp4(?:a16)?", "mxfp4"), (r"mxfp8", "mxfp8"), (r"w4a16|int4|4bit|4-bit", "w4a16-int4"),
+    (r"w8a16", "w8a16-int8"), (r"w3a16|int3|3bit|3-bit", "w3a16-int3"), (r"awq|gptq|autoround|auto-round", "w4a16-int4"), (r"w8a8|int8", "w8a8-int8"), (r"w4afp8", "w4afp8"),
     (r"fp8|f8", "fp8-block128"), (r"gguf", "gguf"), (r"mlx", "mlx"), (r"nf4|bnb", "nf4"), (r"bf16", "bf16"),
 )  # fmt: skip
 _PATTERNS: Final = tuple((re.compile(rf"(?<![a-z0-9])(?:{word})(?![a-z0-9])"), fmt) for word, fmt in _WORDS)

@@ -100,7 +100,12 @@ def read(arguments: Sequence[str], table: FlagTable, release: str) -> Given:
 
 
 def _is_flag(word: str) -> bool:
-    return word.startswith("-") and len(word) > 1 and not _NEGATIVE.match(word) and " " not in word.partition("=")[0]
+    return (
+        word.startswith("-")
+        and len(word) > 1
+        and not _NEGATIVE.match(word)
+        and " " not in word.partition("=")[0]
+    )
 
 
 def _taken(arguments: Sequence[str], begin: int) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from recon.agent.api import Intent, PlannedTask, Read, View
+from recon.agent.api import Edge, Intent, PlannedTask, Read, View
 from recon.tasks.deployment import host_name
 from recon.tasks.judge.quantization import main_component
 from recon.tasks.knowledge.format_words import satisfies, shown
@@ -14,6 +14,8 @@ from recon.tasks.playbooks.common import judge_task, read_task
 # definition -> what people read, and the rooms whose readings it waits for
 _CHECKPOINT: Final = {
     "judge.quantization": ("formats: wanted, declared, found", ("checkpoint.", "host.gpus")),
+    "judge.claims": ("name and files against the tensors", ("checkpoint.",)),
+    "judge.servable": ("can it be served as it is", ("checkpoint.", "host.gpus")),
     "judge.size": ("sizes: claimed and found", ("checkpoint.",)),
     "judge.memory": ("do the weights fit the GPUs", ("checkpoint.", "host.gpus")),
     "judge.cards": ("what publishers advise for this GPU", ("checkpoint.", "host.gpus")),
@@ -55,20 +57,25 @@ def checkpoint_reads(intent: Intent, view: View) -> Iterator[PlannedTask]:
     yield read_task(
         "checkpoint.files", repo, "list its files and sizes", params, limit="hub", needs=[pin], order=11
     )
-    yield read_task("checkpoint.config", repo, "read config.json", params, limit="hub", needs=[pin], order=12)
+    config = read_task(
+        "checkpoint.config", repo, "read config.json", params, limit="hub", needs=[pin], order=12
+    )
+    # which files there are says which to ask; where the list was not read, the task reads it itself
+    listed = Edge(key=f"checkpoint.files[{repo}]", on="settled")
+    yield config.model_copy(update={"needs": (*config.needs, listed)})
     yield read_task(
         "checkpoint.card", repo, "read what its card says", params, limit="hub", needs=[pin], order=13
     )
-    files, config = f"checkpoint.files[{repo}]", f"checkpoint.config[{repo}]"
+    files, declared = f"checkpoint.files[{repo}]", f"checkpoint.config[{repo}]"
     yield read_task(
-        "checkpoint.headers", repo, "read its safetensors headers", params, limit="hub", needs=[files, config], order=14, timeout_s=600
+        "checkpoint.headers", repo, "read its safetensors headers", params, limit="hub", needs=[files, declared], order=14, timeout_s=600
     )  # fmt: skip
     if because := _wrong_format(intent, view):
         card = f"checkpoint.card[{repo}]"
         wanted = intent.wanted_format.value if intent.wanted_format else ""
         yield read_task(
             "checkpoint.siblings", repo, f"look for siblings in {shown(wanted)}", {**params, "wanted": wanted}, limit="hub", required=False,
-            needs=[config, card], on="settled", order=15, because=because, discovered_from=f"checkpoint.headers[{repo}]", timeout_s=300,
+            needs=[declared, card], on="settled", order=15, because=because, discovered_from=f"checkpoint.headers[{repo}]", timeout_s=300,
         )  # fmt: skip
 
 

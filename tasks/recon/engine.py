@@ -14,7 +14,7 @@ from typing import Final
 
 from recon.agent.api import Draft, Finding, Json, ReconContext, ReconTask
 from recon.tasks.deployment import host_name
-from recon.tasks.facts import disk, engine, process
+from recon.tasks.facts import disk, engine, files, process
 from recon.tasks.recon.host import ask_service
 from recon.tasks.recon.host_talk import HostTalk, finding_of, holding, host_request, talk
 
@@ -38,22 +38,13 @@ async def read_installed(ctx: ReconContext) -> str:
         return why
     package = package_name(ctx)
     subject = f"{pointer(host.host)}:{python}"
-    holds = while_served(host, service, python)
-    asks = [
-        (
-            host_request(host.host, engine.PYTHON_VERSION.id, engine.python_version_argv(python)),
-            holding(engine.PYTHON_VERSION, holds),
-            subject,
-        ),
-        (
-            host_request(host.host, "engine.pip_list", engine.pip_list_argv(python)),
-            holding(engine.pip_list_fact(package), holds),
-            subject,
-        ),
-    ]
-    asked = await ctx.ask_all(asks)
-    site = await _site_packages(host, service, python, str(asked[0].value("python_version") or ""))
-    listed = asked[1]
+    served = while_served(host, service, python)
+    request = host_request(host.host, engine.PYTHON_VERSION.id, engine.python_version_argv(python))
+    asked = await ctx.ask(request, holding(engine.PYTHON_VERSION, served), subject=subject)
+    site = await _site_packages(host, service, python, str(asked.value("python_version") or ""))
+    holds = (*served, *await _while_unchanged(host, site))
+    request = host_request(host.host, "engine.pip_list", engine.pip_list_argv(python))
+    listed = await ctx.ask(request, holding(engine.pip_list_fact(package), holds), subject=subject)
     if listed.value("packages") is None and site:  # an environment made by uv has no pip
         request = host_request(host.host, "engine.site_listing", engine.site_listing_argv(site))
         listed = await ctx.ask(request, holding(engine.site_listing_fact(package), holds), subject=subject)
@@ -77,6 +68,15 @@ def while_served(host: HostTalk, service: Finding | None, python: str) -> tuple[
     if not pid or value.get("interpreter") != python:
         return ()
     return ((f"service.main_pid of {host.subject}", str(pid)),)
+
+
+async def _while_unchanged(host: HostTalk, site: str) -> tuple[tuple[str, str], ...]:
+    """What was read of the packages holds while nothing is installed or removed: that changes the folder they lie in."""
+    if not disk.safe_path(site):
+        return ()
+    seen = await host.ask(files.identity_fact(files.ENGINE_FILES), files.stat_argv(site))
+    held = seen.value(files.ENGINE_FILES)
+    return ((f"{files.ENGINE_FILES}.stamp of {host.subject}", str(held["stamp"])),) if held else ()
 
 
 async def _service(host: HostTalk) -> Finding | None:

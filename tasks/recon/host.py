@@ -21,7 +21,20 @@ from recon.agent.api import (
     bytes_text,
 )
 from recon.tasks.deployment import gpu_text, host_name
-from recon.tasks.facts import cpu, cuda, disk, gpu, identity, numa, ports, process, rdma, service, topology
+from recon.tasks.facts import (
+    cpu,
+    cuda,
+    disk,
+    files,
+    gpu,
+    identity,
+    numa,
+    ports,
+    process,
+    rdma,
+    service,
+    topology,
+)
 from recon.tasks.facts.host_text import VOLATILE_S
 from recon.tasks.recon.host_talk import HostTalk, finding_of, talk
 
@@ -241,11 +254,20 @@ async def read_service(ctx: ReconContext) -> str:
     """The unit that holds the GPUs: its state, launch line, limits, interpreter."""
     host = await talk(ctx)
     found = await ask_service(host)
+    await _look_at_engine_files(host)
     if found.outcome != "known":
         return f"no running engine: {found.reason}" if found.outcome == "absent" else found.reason
     value = found.value
     held = f"GPUs {gpu_text(value['gpus'])}" if value["gpus"] else "no GPU"
     return f"{value['unit']} {value['active_state']}, {held}, port {value['port'] or 'unknown'}"
+
+
+async def _look_at_engine_files(host: HostTalk) -> None:
+    """Looks again whether the folder of the engine's packages was changed, where it is known by now."""
+    held = host.ctx.view.findings(host.subject).get(files.ENGINE_FILES)
+    path = held.value.get("path") if held is not None and held.outcome == "known" else None
+    if isinstance(path, str) and disk.safe_path(path):
+        await host.ask(files.identity_fact(files.ENGINE_FILES), files.stat_argv(path))
 
 
 async def ask_service(host: HostTalk) -> Finding:
@@ -324,7 +346,15 @@ async def _record_service(
     mine = [row for row in rows if row.get("unit") == value.get("unit")]
     value["gpus"] = sorted({row["gpu"] for row in mine if isinstance(row.get("gpu"), int)})
     value["gpu_pids"] = sorted({row["pid"] for row in mine if isinstance(row.get("pid"), int)})
-    return host.record([Draft(name="service", value=value, lifetime_s=VOLATILE_S)], used)[0]
+    holds: tuple[tuple[str, str], ...] = (("boot_id", host.boot_id),) if host.boot_id else ()
+    fragment = value.get("fragment_path")
+    if isinstance(fragment, str) and disk.safe_path(fragment):
+        seen = await host.ask(files.identity_fact(files.UNIT_FILE), files.stat_argv(fragment))
+        held = seen.value(files.UNIT_FILE)
+        holds += ((f"{files.UNIT_FILE}.stamp", str(held["stamp"])),) if held else ()
+    return host.record([Draft(name="service", value=value, lifetime_s=VOLATILE_S, valid_while=holds)], used)[
+        0
+    ]
 
 
 # ---- network and CUDA

@@ -18,6 +18,7 @@ from recon.tasks.facts import (
     cuda,
     disk,
     engine,
+    files,
     gpu,
     identity,
     numa,
@@ -36,6 +37,7 @@ DOCS_URL: Final = "https://docs.sglang.io/docs/advanced_features/pd_disaggregati
 
 _FOLDER: Final = Path(__file__).with_name("ct200")
 _UNIT: Final = "sglang-k26-ddtree.service"
+_FRAGMENT: Final = "/etc/systemd/system/sglang-k26-ddtree.service"
 _MAIN_PID: Final = 41732
 _WORKER_PIDS: Final = tuple(range(41871, 41879))
 _BUS_IDS: Final = tuple(f"00000000:{bus}:00.0" for bus in ("01", "21", "41", "61", "81", "A1", "C1", "E1"))
@@ -109,6 +111,7 @@ def _service_answers() -> Iterator[Answer]:
     yield _asked(service.SHOW.id, service.show_argv(_UNIT), "systemctl-show.txt", took=0.05)
     yield _asked("process.cmdline", process.cmdline_argv(_MAIN_PID), "proc-41732-cmdline.bin", took=0.02)
     yield _asked("process.limits", process.limits_argv(_MAIN_PID), "proc-41732-limits.txt", took=0.02)
+    yield _asked(f"file.{files.UNIT_FILE}", files.stat_argv(_FRAGMENT), "stat-unit.txt", took=0.02)
 
 
 def _network_answers() -> Iterator[Answer]:
@@ -142,6 +145,7 @@ def _engine_answers() -> Iterator[Answer]:
     yield _asked(
         engine.PYTHON_VERSION.id, engine.python_version_argv(_PYTHON), "python-version.txt", took=0.06
     )
+    yield _asked(f"file.{files.ENGINE_FILES}", files.stat_argv(_SITE), "stat-site-packages.txt", took=0.02)
     yield _asked("engine.pip_list", engine.pip_list_argv(_PYTHON), "pip-list.json", took=1.3)
     pid = _WORKER_PIDS[0]
     yield _asked(

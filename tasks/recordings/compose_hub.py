@@ -14,7 +14,7 @@ from typing import Final
 
 from recon.agent.api import Json, Observation, ProbeState, Raw, Request, observation_id, sha256_hex
 from recon.tasks.knowledge.signatures import BITS
-from recon.tasks.recon.checkpoint import (
+from recon.tasks.recon.checkpoint_pin import (
     file_request,
     header_request,
     revision_request,

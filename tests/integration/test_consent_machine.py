@@ -70,6 +70,7 @@ class Consent(RuleBasedStateMachine):
         self.so: set[str] = set()
         self.faults: list[str] = []
         self.applied: Counter[str] = Counter()
+        self.rested_on: set[int] = set()  # decisions made before an apply whose gate asked for them
         self.crash: list[str] = []
         self.pids: Counter[str] = Counter()
         self.rows: dict[str, int] = {}
@@ -134,6 +135,8 @@ class Consent(RuleBasedStateMachine):
         if key in self.so:
             self.faults.append(f"{key} was applied twice")
         self.applied[key] += 1
+        if any('decided("go")' in gate.text for gate in planned.gates):
+            self.rested_on |= {d.id for d in records.decisions if d.undoes is None}
         word = self.crash.pop() if self.crash else ""
         if word == "before":
             raise Crash
@@ -157,18 +160,26 @@ class Consent(RuleBasedStateMachine):
 
     @rule()
     def decide(self) -> None:
-        self._say(undoes=None)
+        self._say()
 
     @rule()
     def undo(self) -> None:
+        """Refused exactly where a change that rested on the decision has begun since it was made."""
         held = active_decisions(self.bench.store.decisions(self.bench.mission.id)).get("go")
-        if held is not None:
-            self._say(undoes=held.id)
+        if held is None:
+            return
+        rests = held.id in self.rested_on
+        try:
+            session_of(self.bench).undo(self.bench.mission, f"d{held.id}", because="b")
+        except RefusedError:
+            assert rests, f"d{held.id} could not be undone, though no change rested on it"
+        else:
+            assert not rests, f"d{held.id} was undone, though a change had begun on it"
 
-    def _say(self, *, undoes: int | None) -> None:
+    def _say(self) -> None:
         self.bench.store.decide(
             self.bench.mission.id, about_key="go", option="yes", value="", because="b", by="p", via="cli", shown_sha="",
-            now=self.now(), from_n=1, to_n=1, undoes=undoes,
+            now=self.now(), from_n=1, to_n=1, undoes=None,
         )  # fmt: skip
 
     @rule(data=st.data(), verdict=st.sampled_from(["approve", "approve", "approve", "deny"]))

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recon.agent.api import Raw
-from recon.tasks.facts.config import parse_config, parse_hf_quant
-from recon.tasks.facts.declared import combine
+from recon.tasks.facts.config import parse_config
+from recon.tasks.facts.declared import declare, declared_drafts
 from recon.tasks.facts.exclusions import covered
 from recon.tasks.facts.kv import kv_per_token
 
@@ -24,23 +24,20 @@ MOE = {
 }
 
 
-def declared(config: dict[str, Any], hf_quant: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What the files declare together."""
+def declared(config: dict[str, Any], hf_quant: dict[str, Any] | None = None, **others: Any) -> dict[str, Any]:
+    """What the files declare together; others by their name without `.json`."""
     found = {d.name: d for d in parse_config(Raw(state="ok", stdout=json.dumps(config).encode()))}
-    beside = None
+    files = {"config.json": config, **{f"{name}.json": file for name, file in others.items()}}
     if hf_quant is not None:
-        beside = parse_hf_quant(Raw(state="ok", stdout=json.dumps(hf_quant).encode()))[0].value
-    return combine(
-        found["architecture"].value,
-        config=found["config.declared"].value,
-        hf_quant=beside,
-        plain=found["plain_dtype"].value,
-    )
+        files["hf_quant_config.json"] = hf_quant
+    value = declare(files, found["architecture"].value, plain=str(found["plain_dtype"].value))
+    assert value is not None
+    return value
 
 
 def formats(value: dict[str, Any]) -> dict[str, str]:
     """Component -> declared format."""
-    return {name: row["format"] for name, row in value["components"].items()}
+    return {name: row["format"] for name, row in value["components"].items() if "format" in row}
 
 
 def test_a_group_decides_the_format_of_what_it_targets_and_the_rest_stays_plain() -> None:
@@ -70,13 +67,33 @@ def test_expert_dtype_beside_the_block_gives_experts_their_own_format() -> None:
     assert (formats(value)["routed_experts"], formats(value)["attention"]) == ("mxfp4", "fp8-block128")
 
 
-def test_hf_quant_config_speaks_only_where_config_json_is_silent() -> None:
+BLOCK = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+
+
+def test_hf_quant_config_speaks_where_config_json_is_silent() -> None:
     beside = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "group_size": 16}}
-    assert formats(declared(MOE, beside))["routed_experts"] == "nvfp4"
-    block = {"quant_method": "fp8", "weight_block_size": [128, 128]}
-    assert (
-        formats(declared({**MOE, "quantization_config": block}, beside))["routed_experts"] == "fp8-block128"
-    )
+    value = declared(MOE, beside)
+    assert (formats(value)["routed_experts"], value["source"]) == ("nvfp4", "hf_quant_config.json")
+
+
+def test_two_files_that_disagree_leave_it_unknown_and_are_both_named() -> None:
+    beside = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "group_size": 16}}
+    value = declared({**MOE, "quantization_config": BLOCK}, beside)
+    assert formats(value)["routed_experts"] == "unknown"
+    (row,) = [r for r in value["disagreement"] if r["component"] == "routed_experts"]
+    assert row["sources"] == ["config.json/quantization_config", "hf_quant_config.json"]
+    assert row["formats"] == ["fp8-block128", "nvfp4 in groups of 16"]
+    (said,) = [d for d in declared_drafts(value) if d.name == "declared.disagreement"]
+    assert "nvfp4 in groups of 16 in hf_quant_config.json" in said.value[1]
+
+
+def test_bits_that_differ_between_config_and_quantize_config_are_a_disagreement() -> None:
+    gptq = {"quant_method": "gptq", "bits": 4, "group_size": 64}
+    value = declared({**MOE, "quantization_config": gptq}, quantize_config={"bits": 8, "group_size": 64})
+    assert formats(value)["attention"] == "unknown"
+    assert {row["component"] for row in value["disagreement"]} == {"routed_experts", "attention"}
+    same = declared({**MOE, "quantization_config": gptq}, quantize_config={"bits": 4, "group_size": 64})
+    assert formats(same)["attention"] == "w4a16-int4" and "disagreement" not in same
 
 
 def test_no_declaration_is_the_plain_dtype_at_level_declared() -> None:
@@ -87,7 +104,7 @@ def test_no_declaration_is_the_plain_dtype_at_level_declared() -> None:
 
 def test_a_draft_block_is_never_present_because_a_config_says_so() -> None:
     value = declared({**MOE, "num_nextn_predict_layers": 1, "torch_dtype": "bfloat16"})
-    assert value["components"]["mtp"] == {"presence": "unknown", "format": "unknown"}
+    assert value["components"]["mtp"] == {"presence": "unknown", "format": "bf16"}
 
 
 def test_exclusions_that_name_layers_the_model_lacks_are_reported() -> None:

@@ -21,8 +21,8 @@ from recon.agent.api import (
     sha256_hex,
 )
 from recon.tasks.facts.split import per_rank_bytes
-from recon.tasks.recon.checkpoint import (
-    CHECKPOINT_TASKS,
+from recon.tasks.recon.checkpoint import CHECKPOINT_TASKS
+from recon.tasks.recon.checkpoint_pin import (
     file_request,
     header_request,
     revision_request,

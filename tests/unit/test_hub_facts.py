@@ -111,10 +111,20 @@ def test_series_of_shards_and_what_is_missing_of_them() -> None:
 
 
 def test_an_index_names_the_files_that_are_loaded() -> None:
-    (draft,) = parse_index(raw({"weight_map": {"a": "x.safetensors", "b": "x.safetensors", "c": "../y"}}))
-    assert draft.value == ["x.safetensors"]
+    names = {"a": "x.safetensors", "b": "x.safetensors", "c": "../y"}
+    files, total = parse_index(raw({"weight_map": names, "metadata": {"total_size": 47_144_806_400}}))
+    assert (files.value, total.value, total.unit) == (["x.safetensors"], 47_144_806_400, "bytes")
+    assert [d.level for d in (files, total)] == ["declared", "declared"]
     assert parse_index(Raw(state="missing"))[0].outcome == "absent"
     assert parse_index(raw([1]))[0].outcome == "unknown"
+
+
+@pytest.mark.parametrize(
+    "metadata", [None, {}, {"total_size": "9"}, {"total_size": -1}, {"total_size": True}, 7]
+)
+def test_an_index_without_a_usable_total_says_so(metadata: object) -> None:
+    total = parse_index(raw({"weight_map": {}, "metadata": metadata}))[1]
+    assert (total.name, total.outcome) == ("index_total_size", "absent") and total.reason
 
 
 def test_siblings_are_listed_with_the_formats_their_words_hint_at() -> None:

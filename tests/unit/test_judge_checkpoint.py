@@ -11,8 +11,10 @@ from support.views import absent, fact, intent_of, stale, unknown, view_of
 from recon.agent.api import Judgement, JudgeTask, Layout, View, Wish
 from recon.tasks.judge.card import CARDS, ENGINES_NAMED
 from recon.tasks.judge.checkpoint import CHECKPOINT_JUDGES
-from recon.tasks.judge.memory import MEMORY, SIZE
+from recon.tasks.judge.claims import CLAIMS
+from recon.tasks.judge.memory import MEMORY
 from recon.tasks.judge.quantization import QUANTIZATION
+from recon.tasks.judge.size import SIZE
 
 INT4 = {
     "presence": "present",
@@ -299,6 +301,11 @@ def test_engines_a_card_names(engines: Any, verdict: str, title: str) -> None:
     assert (line.verdict, line.title) == (verdict, title)
 
 
+OTHERS = (
+    "siblings", "card.sizes", "card.hardware", "card.leads", "card.mtp", "card.tags", "card.front_matter", "card.base_model", "files",
+    "index_files", "not_loaded", "exclusions", "tags", "repo", "hf_quant.declared", "config.declared", "quantize.declared", "adapter",
+    "quant_metadata", "declared.disagreement", "plain_dtype", "engine_download_extra", "kv_cache", "base_model",
+)  # fmt: skip
 ODD = (
     None,
     7,
@@ -311,13 +318,27 @@ ODD = (
     {"named": 5},
     [{"text": None}],
     {"architectures": 4},
+    [{"path": "x" * 300 + ".safetensors"}, {"path": 3}],
+    {"dead": [None], "entries": "x", "excluded_but_quantized": [{"a": 1}]},
+    {
+        "quant_method": "fp8",
+        "components": {"routed_experts": {"format": "mxfp4"}, "kv_cache": {"said": 8}},
+        "ignore_beyond_layers": ["x", 2],
+    },
+    {"quant_method": "compressed-tensors", "bits": "4", "components": [1]},
 )
 
 
-@pytest.mark.parametrize(("task", "name"), list(itertools.product(CHECKPOINT_JUDGES, [*CHECKPOINT, "siblings", "card.sizes", "card.hardware", "card.leads"])))  # fmt: skip
+@pytest.mark.parametrize(("task", "name"), list(itertools.product(CHECKPOINT_JUDGES, [*CHECKPOINT, *OTHERS])))  # fmt: skip
 def test_odd_values_never_crash_a_judge(task: JudgeTask, name: str) -> None:
     for value in ODD:
-        found = facts()
+        found = facts(
+            files=[
+                {"path": "model.safetensors", "size_bytes": 9},
+                {"path": "consolidated.safetensors"},
+                {"path": "a.gguf"},
+            ]
+        )
         found["checkpoint"][name] = value
         lines(task, view_of(found))
 
@@ -326,3 +347,97 @@ def test_odd_values_never_crash_a_judge(task: JudgeTask, name: str) -> None:
 def test_nothing_known_is_unknown_and_nothing_passes(task: JudgeTask) -> None:
     judgements = lines(task, view_of({}))
     assert judgements and {j.verdict for j in judgements.values()} == {"unknown"}
+
+
+# ---- siblings and cards
+
+
+def two_cards(view: View, own: list[dict[str, Any]], other: list[dict[str, Any]], publisher: str) -> View:
+    """The view with a sibling of some publisher whose card says something of hardware."""
+    repo = f"{publisher}/model-NVFP4"
+    rows = [{"repo": repo, "sha": None, "formats": ["nvfp4"]}]
+    found = view_of(
+        {"docs": {"card.hardware": fact(other, level="claimed")}}, bindings={"docs": f"hf:{repo}@{'2' * 40}"}
+    )
+    mine = view_of(
+        {"checkpoint": {"siblings": fact(rows, level="claimed"), "card.hardware": fact(own, level="claimed")}}
+    )
+    everything = [*view.all_findings(), *found.all_findings(), *mine.all_findings()]
+    return View.of(everything, bindings=view.bindings, intent=view.intent, now=view.now)
+
+
+@pytest.mark.parametrize(
+    ("publisher", "whose"), [("org", "the publisher's own cards"), ("elsewhere", "cards of two publishers")]
+)
+def test_cards_of_siblings_are_compared_whoever_published_them(publisher: str, whose: str) -> None:
+    own = [statement("use_other", date="2026-05-29", target="model-NVFP4")]
+    other = [statement("use_other", date="2026-05-27", target="model")]
+    line = lines(CARDS, two_cards(view_of(facts()), own, other, publisher))["siblings.advice"]
+    assert (line.verdict, line.title) == ("conflict", f"{whose} disagree about sm_120")
+
+
+def test_without_a_host_cards_that_disagree_about_any_gpu_are_told() -> None:
+    own = [statement("use_other", date="2026-05-29", target="model-NVFP4", sms=("sm_90",))]
+    other = [statement("use_other", date="2026-05-27", target="model", sms=("sm_90",))]
+    bound = {"checkpoint": "hf:org/model@main"}
+    view = view_of({"checkpoint": CHECKPOINT}, bindings=bound)
+    line = lines(CARDS, two_cards(view, own, other, "org"))["siblings.advice"]
+    assert (line.verdict, line.title) == ("conflict", "the publisher's own cards disagree about sm_90")
+    agreed = lines(CARDS, two_cards(view, own, [], "org"))["siblings.advice"]
+    assert agreed.verdict == "unknown"
+
+
+def compared(view: View) -> list[dict[str, Any]]:
+    """What the judge derives of the siblings."""
+    rows = [draft.value for _, draft in QUANTIZATION.judge(view).derived if draft.name == "siblings_compared"]
+    return rows[0] if rows else []
+
+
+def test_siblings_are_compared_with_format_size_and_fit_with_or_without_a_wish() -> None:
+    for wish in (Wish(value="nvfp4"), None):
+        (row,) = compared(with_sibling(view_of(facts(), intent=intent_of(wanted_format=wish))))
+        assert (row["repo"], row["format"], row["level"], row["bytes"]) == (
+            "org/model-NVFP4",
+            "nvfp4",
+            "declared",
+            181_300_000_000,
+        )
+        assert row["fits"] == "fits: about 42.2 GiB of 95.6 GiB per GPU at TP4"
+    assert compared(view_of(facts())) == []
+
+
+def test_a_sibling_that_does_not_fit_says_so_in_its_option() -> None:
+    found = facts()
+    found["host"] = {"gpus": {**GPUS, "memory_total_mib": 40_960}}
+    line = lines(QUANTIZATION, with_sibling(view_of(found)))["checkpoint.format"]
+    option = next(o for o in line.options if o.id == "model-NVFP4")
+    assert "does not fit: about 42.2 GiB of 40.0 GiB per GPU at TP4" in option.consequence
+
+
+def test_a_sibling_that_was_only_listed_is_named_with_its_words() -> None:
+    rows = fact([{"repo": "org/model-GGUF", "sha": None, "formats": ["gguf"]}], level="claimed")
+    (row,) = compared(view_of(facts(siblings=rows)))
+    assert (row["repo"], row["claimed"], row["level"], "format" in row) == (
+        "org/model-GGUF",
+        ["gguf"],
+        "claimed",
+        False,
+    )
+
+
+def test_the_names_claim_is_shown_where_nothing_else_is_known() -> None:
+    found = facts(routed_experts=None, attention=None, declared=None, repo="org/Model-Block-INT8")
+    line = lines(QUANTIZATION, view_of(found))["checkpoint.format"]
+    assert (line.verdict, line.title) == ("unknown", "wanted NVFP4; the name says INT8, no tensor was read")
+
+
+def test_exclusions_that_match_nothing_or_are_quantized_all_the_same_are_a_warning() -> None:
+    dead = {"entries": 712, "dead": ["model.layers.3.self_attn.indexers_proj"]}
+    line = lines(CLAIMS, view_of(facts(exclusions=dead)))["checkpoint.exclusions"]
+    assert (line.verdict, line.title) == (
+        "warn",
+        "1 exclusion entry matches no module: model.layers.3.self_attn.indexers_proj",
+    )
+    beyond = {"quant_method": "compressed-tensors", "ignore_beyond_layers": [44], "components": {}}
+    only = facts(declared=beyond, exclusions={"entries": 2, "dead": ["layers.44.ffn.gate"]})
+    assert "checkpoint.exclusions" not in lines(CLAIMS, view_of(only))

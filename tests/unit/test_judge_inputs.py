@@ -37,12 +37,14 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
     "checkpoint.format": {
         "checkpoint.architecture checkpoint.attention checkpoint.declared checkpoint.mtp checkpoint.scale_names": _OWN_TENSORS,
         "mission.wanted_format": "the wish is the intent's; the claim is where it was read, for the proof",
+        "checkpoint.siblings": "alternatives: what the weights are does not depend on them",
     },
     "checkpoint.mtp": {
         "checkpoint.architecture": "tensors that are there need no promise; that none is there is another test",
         "checkpoint.attention checkpoint.declared checkpoint.routed_experts checkpoint.scale_names checkpoint.siblings "
         "host.gpus mission.wanted_format": _OWN_TENSORS,
     },
+    "checkpoint.servable": {"checkpoint.mtp": "a draft block is one more component: the model is served without it"},
     "disk.room": {"host.models host.service": "they say where the download goes: room is judged at the place it goes to"},
     "engine.source": {"checkpoint.attention checkpoint.declared checkpoint.routed_experts": _RULED_OUT},
     "engine.supports": {"checkpoint.attention checkpoint.routed_experts": _RULED_OUT},
@@ -70,6 +72,8 @@ def everything() -> dict[str, dict[str, Any]]:
     facts = flagship()
     facts["checkpoint"] |= {
         "mtp": {"presence": "present", "format": "bf16", "tensors": 799}, "split": {"sharded_bytes": 160 << 30, "replicated_bytes": 1 << 30},
+        "repo": "org/model-W4A16-FP8-MTP",
+        "files": [{"path": p, "size_bytes": 9} for p in ("config.json", "model-00001-of-00001.safetensors")],
         "weights_bytes": 168_276_817_736, "card.engines": fact({"named": ["vllm"]}, level="claimed"),
         "card.sizes": fact([{"text": "159 GB", "bytes_if_gb": 159 * GB, "bytes_if_gib": 159 << 30}], level="claimed"),
         "card.hardware": fact([statement("validated")], level="claimed"), "siblings": fact([], level="claimed"),
@@ -104,6 +108,7 @@ def all_well() -> dict[str, dict[str, Any]]:
     facts = everything()
     facts["checkpoint"] |= {
         "routed_experts": {"format": "nvfp4", "presence": "present", "group_size": 16}, "scale_names": {"weight_scale_inv": 9},
+        "repo": "org/model-NVFP4-FP8-MTP",
         "card.engines": fact({"named": ["sglang"]}, level="claimed"), "card.leads": fact([], level="claimed"),
         "card.sizes": fact([{"text": "168 GB", "bytes_if_gb": 168 * GB, "bytes_if_gib": 168 << 30}], level="claimed"),
         "declared": fact({"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized", "components": {}}, level="declared"),

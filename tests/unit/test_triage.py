@@ -220,3 +220,15 @@ def test_reading_takes_time_in_proportion_to_the_text(piece: str) -> None:
     seconds(1_000)
     small, large = seconds(12_500), seconds(100_000)
     assert large < 24 * small + 0.5  # 8 x the text; a quadratic reader takes 64 x
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("NVFP4 not needed", None), ("nvfp4 is not wanted", None), ("NVFP4 isn't required", None), ("NVFP4 unnecessary", None),
+        ("NVFP4 nicht nötig", None), ("NVFP4 needed", "nvfp4"), ("NVFP4, tuning not needed", "nvfp4"),
+    ],
+)  # fmt: skip
+def test_a_refusal_may_stand_behind_the_format(words: str, wanted: str | None) -> None:
+    wish = read(f"deploy org/model on gpu1, {words}").intent.wanted_format
+    assert (wish.value if wish else None) == wanted

@@ -1,0 +1,1 @@
+"""`recon inspect log`: what an engine's log says. Standard library only."""
