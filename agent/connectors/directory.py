@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from recon.agent.connectors.base import cut_reason
+from recon.agent.connectors.gguf import MAX_HEADER_BYTES, Short, read_gguf
 from recon.agent.connectors.safetensors import PREFIX_BYTES, BadHeader, check_header, header_length
 from recon.agent.model.base import Json, canonical_json
 from recon.agent.model.errors import HubError, UsageError
@@ -78,6 +79,8 @@ class DirectorySource:
                 return await asyncio.to_thread(self._file, request)
             case "hub.header":
                 return await asyncio.to_thread(self._header, request)
+            case "hub.gguf":
+                return await asyncio.to_thread(self._gguf, request)
             case "hub.siblings":
                 return Raw(
                     state="missing",
@@ -138,6 +141,18 @@ class DirectorySource:
         except BadHeader as bad:
             return Raw(state="unparsable", exit_code=206, reason=f"{request.path}: {bad}", revision=self.sha)
         return Raw(state="ok", exit_code=206, stdout=header, revision=self.sha)
+
+    def _gguf(self, request: Request) -> Raw:
+        path = self._files.get(request.path)
+        if path is None:
+            return self._missing(request.path)
+        with path.open("rb") as handle:
+            data = handle.read(min(MAX_HEADER_BYTES, request.cap_bytes))
+        try:
+            header = read_gguf(data)
+        except (BadHeader, Short) as bad:
+            return Raw(state="unparsable", exit_code=206, reason=f"{request.path}: {bad}", revision=self.sha)
+        return Raw(state="ok", exit_code=206, stdout=canonical_json(header).encode(), revision=self.sha)
 
     def _json(self, value: Json) -> Raw:
         return Raw(state="ok", exit_code=200, stdout=canonical_json(value).encode(), revision=self.sha)

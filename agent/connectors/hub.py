@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from recon.agent.connectors.base import cut_reason
+from recon.agent.connectors.gguf import Short, read_gguf
 from recon.agent.connectors.http import Answer, new_client, read, trouble
 from recon.agent.connectors.hub_errors import from_library, hub_error, refusal, unreachable
 from recon.agent.connectors.safetensors import PREFIX_BYTES, BadHeader, check_header, header_length
@@ -26,6 +27,8 @@ _REVISION: Final = re.compile(r"^[\w][\w./-]{0,200}$")
 _COMMIT: Final = re.compile(r"^[0-9a-f]{40}$")
 _RANGE: Final = re.compile(r"^bytes (\d+)-(\d+)/(\d+)$")
 _NEXT: Final = re.compile(r'<([^>]+)>\s*;\s*rel="next"')
+_OFFLINE: Final = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")  # what the Hub's own tools obey
+_YES: Final = frozenset({"1", "on", "yes", "true"})
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _MAX_HOPS: Final = 5
 _TRIES: Final = 2
@@ -36,7 +39,7 @@ _PAGE_CAP: Final = 32 << 20
 
 
 class HubSource:
-    """Answers hub.revision, hub.tree, hub.file, hub.header and hub.siblings (stateful: the client).
+    """Answers hub.revision, hub.tree, hub.file, hub.header, hub.gguf and hub.siblings (stateful: the client).
 
     `endpoint` None is the public Hub. `token` None takes the login saved by the Hub's own tools, and only for the public
     Hub: a mirror gets a token when one is given for it.
@@ -58,6 +61,11 @@ class HubSource:
         if ask is None:
             raise UsageError(f"the Hub is not asked for {request.probe!r}")
         _check(request)
+        if name := next((n for n in _OFFLINE if os.environ.get(n, "").lower() in _YES), ""):
+            raise hub_error(
+                request, f"{self.endpoint} is not asked: {name} is set",
+                hint=f"unset {name}, or look at a folder: recon inspect model FOLDER",
+            )  # fmt: skip
         try:
             async with asyncio.timeout(request.timeout_s):
                 raw: Raw = await ask(request)
@@ -74,7 +82,7 @@ class HubSource:
     def _probes(self) -> Mapping[str, Callable[[Request], Any]]:
         return {
             "hub.revision": self._revision, "hub.tree": self._tree, "hub.file": self._file, "hub.header": self._header,
-            "hub.siblings": self._siblings,
+            "hub.siblings": self._siblings, "hub.gguf": self._gguf,
         }  # fmt: skip
 
     # ---- probes
@@ -136,6 +144,35 @@ class HubSource:
                 revision=commit,
             )
         return Raw(state="ok", exit_code=206, stdout=header, revision=commit)
+
+    async def _gguf(self, request: Request) -> Raw:
+        """The header of a GGUF file, whose length nothing tells: read on until it is whole."""
+        data, commit, size = b"", "", None
+        needed = _FIRST_BYTES
+        while True:
+            answer = await self._ranged(request, len(data), needed - 1)
+            if answer.status != 206:
+                return self._no_range(answer, request)
+            said = self._commit(answer, request)
+            if data and (said != commit or _size(answer) != size):
+                return Raw(
+                    state="unparsable", exit_code=206, reason=f"{request.path}: it changed while it was read"
+                )
+            data, commit, size = data + answer.body, said, _size(answer)
+            try:
+                header = await asyncio.to_thread(read_gguf, data)
+            except BadHeader as bad:
+                return Raw(
+                    state="unparsable", exit_code=206, reason=f"{request.path}: {bad}", revision=commit
+                )
+            except Short as short:
+                most = min(size or 0, request.cap_bytes)
+                if short.needed > most or not answer.body:
+                    reason = f"{request.path}: its header does not end within {most} bytes"
+                    return Raw(state="unparsable", exit_code=206, reason=reason, revision=commit)
+                needed = min(most, max(2 * len(data), short.needed))
+                continue
+            return Raw(state="ok", exit_code=206, stdout=canonical_json(header).encode(), revision=commit)
 
     async def _rest(self, request: Request, first: Answer, length: int, *, size: int) -> bytes:
         end = PREFIX_BYTES + length

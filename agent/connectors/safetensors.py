@@ -6,9 +6,10 @@ Format: 8 bytes little-endian length N, N bytes of JSON, then the tensors. The J
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
+
+from pydantic_core import from_json
 
 PREFIX_BYTES: Final = 8
 MAX_HEADER_BYTES: Final = 25_000_000  # readers agree to refuse more
@@ -31,7 +32,7 @@ def header_length(prefix: bytes) -> int:
 def check_header(header: bytes, *, file_bytes: int | None) -> None:
     """Raises BadHeader unless the tensors lie one behind the other from 0 to the end of the file (where that is known)."""
     try:
-        tensors = json.loads(header)
+        tensors = from_json(header)  # twice as fast as json, and bounded in depth
     except (ValueError, RecursionError):
         raise BadHeader("its header is not JSON") from None
     if not isinstance(tensors, dict):

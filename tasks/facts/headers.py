@@ -5,12 +5,13 @@ A header is a JSON object: tensor name -> {dtype, shape, data_offsets}, and opti
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+from pydantic_core import from_json
 
 from recon.agent.api import Draft, Fact, Json, ParseError, Raw
 from recon.tasks.facts.module_names import component_at
@@ -55,7 +56,7 @@ def read_header(data: bytes) -> list[Tensor]:
     Raises ParseError where the JSON is no header, an offset runs backwards, or a length does not fit dtype and shape.
     """
     try:
-        entries = json.loads(data)
+        entries = from_json(data)  # twice as fast as json, and bounded in depth
     except (ValueError, RecursionError) as error:
         raise ParseError(f"safetensors header is not JSON: {error}") from None
     if not isinstance(entries, dict):

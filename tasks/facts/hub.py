@@ -72,6 +72,9 @@ def parse_revision(raw: Raw, *, repo: str) -> list[Draft]:
                       ("commitNoted", "commit_noted")):  # fmt: skip
         if info.get(key) is True:  # said by a folder on this machine, never by a hub
             drafts.append(Draft(name=name, value=True, subject=pinned, locator=f"/{key}"))
+    now_called = info.get("id")
+    if isinstance(now_called, str) and _REPO.match(now_called) and now_called.lower() != repo.lower():
+        drafts.append(Draft(name="renamed_to", value=now_called, subject=pinned, locator="/id"))
     if info.get("gated"):
         drafts.append(Draft(name="gated", value=True, subject=pinned, locator="/gated"))
     tags = [clean_line(str(tag)) for tag in _list(info.get("tags"))][:100]

@@ -112,6 +112,8 @@ def _sizes(document: Mapping[str, Any], width: int) -> Iterator[str]:
 
 
 def _short(size: int) -> str:
+    if size < 1e5:
+        return f"{size / 1e3:,.1f} kB"
     return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
 
 

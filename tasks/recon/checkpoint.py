@@ -41,6 +41,7 @@ from recon.tasks.recon.checkpoint_declared import (
     exclusions,
     read_config,
 )
+from recon.tasks.recon.checkpoint_gguf import by_gguf
 from recon.tasks.recon.checkpoint_pin import (
     INDEX_CAP,
     INDEX_FILE,
@@ -99,6 +100,8 @@ async def headers(ctx: ReconContext) -> str:
         return pin.why
     paths, subject = await _weight_files(ctx, pin), pin.subject
     if isinstance(paths, str):
+        if said := await by_gguf(ctx, pin):
+            return said
         ctx.record(_unproved(paths), subject=subject)
         return await by_names(ctx, pin) or paths
     ctx.progress(f"{len(paths)} headers")

@@ -9,6 +9,7 @@ from typing import Final
 from recon.agent.api import Json, ReconContext, Request
 from recon.tasks.facts.hub import revision_fact, subject_of
 
+GGUF_CAP: Final = 64 << 20  # vocabularies are part of a GGUF header
 HEADER_CAP: Final = 25_000_000 + 8  # the length limit that safetensors readers agree on
 INDEX_FILE: Final = "model.safetensors.index.json"
 INDEX_CAP: Final = 32 << 20  # the index of a 1,000 B-parameter mixture of experts is about 24 MB
@@ -47,6 +48,19 @@ def header_request(repo: str, sha: str, path: str) -> Request:
         path=path,
         cap_bytes=HEADER_CAP,
         timeout_s=60.0,
+    )
+
+
+def gguf_request(repo: str, sha: str, path: str) -> Request:
+    """The header of one GGUF file, without its data."""
+    return Request(
+        connector="hub",
+        target=repo,
+        probe="hub.gguf",
+        revision=sha,
+        path=path,
+        cap_bytes=GGUF_CAP,
+        timeout_s=120.0,
     )
 
 

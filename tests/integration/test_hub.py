@@ -7,13 +7,17 @@ import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from support.loopback_hub import SHA, Body, Hub, Repo, header_bytes, loopback_hub
 
+from recon.agent.cli.inspection import load_inspection, look
 from recon.agent.connectors.hub import HubSource
 from recon.agent.model.errors import HubError, UsageError
 from recon.agent.model.findings import Raw, Request
+from recon.agent.model.missions import Intent
+from recon.tasks.facts.hub import revision_fact
 
 TENSORS = {
     "__metadata__": {"format": "pt"},
@@ -310,3 +314,110 @@ async def test_questions_can_be_cancelled(hub: Hub) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert time.monotonic() - begun < 1
+
+
+@pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+async def test_offline_is_obeyed_and_named(hub: Hub, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "1")
+    error = await fails(hub, ask("hub.file", "config.json"))
+    assert name in error.message and name in error.hint and not error.retryable
+    assert hub.requests == []
+
+
+@pytest.mark.parametrize("probe", ["hub.revision", "hub.tree", "hub.file", "hub.header"])
+async def test_a_renamed_repository_is_followed(hub: Hub, probe: str) -> None:
+    hub.renamed["old/name"] = "org/m"
+    path = {"hub.file": "config.json", "hub.header": "model.safetensors"}.get(probe, "")
+    revision = "main" if probe == "hub.revision" else SHA
+    raw = await fetched(hub, ask(probe, path, target="old/name", revision=revision))
+    assert raw.state == "ok"
+    if probe == "hub.revision":
+        drafts = {d.name: d.value for d in revision_fact("old/name", "main").parse(raw)}
+        assert drafts["renamed_to"] == "org/m"
+
+
+def inspected(hub: Hub, repo: str = "org/m") -> dict[str, Any]:
+    """What `recon inspect model` makes of a repository of the stand-in, through the real client and tasks."""
+    inspection = load_inspection("model")
+    looked = look(inspection, Intent(model=repo), listen=lambda message: None, hub=hub.endpoint)
+    return inspection.document(looked.view, [j.judgement for j in looked.state.judgements])
+
+
+def weights(name: str, dtype: str = "BF16") -> dict[str, object]:
+    """One linear layer."""
+    size = 2 * 64 * 64 if dtype == "BF16" else 64 * 64
+    return {name: {"dtype": dtype, "shape": [64, 64], "data_offsets": [0, size]}}
+
+
+CONFIG = json.dumps({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64,
+                     "num_attention_heads": 4, "intermediate_size": 64, "torch_dtype": "bfloat16", "vocab_size": 64}).encode()  # fmt: skip
+Q, UP = "model.layers.0.self_attn.q_proj.weight", "model.layers.1.mlp.up_proj.weight"
+SHARDS: dict[str, Body] = {
+    "config.json": CONFIG, "model-00001-of-00002.safetensors": header_bytes(weights(Q)),
+    "model-00002-of-00002.safetensors": header_bytes(weights(UP)),
+    "model.safetensors.index.json": json.dumps({"weight_map": {Q: "model-00001-of-00002.safetensors", UP: "model-00002-of-00002.safetensors"}}).encode(),
+}  # fmt: skip
+
+
+def test_a_stray_file_beside_the_shards_is_not_taken_for_the_model(hub: Hub) -> None:
+    stray = header_bytes({Q: {"dtype": "U8", "shape": [64, 32], "data_offsets": [0, 2048]}})
+    hub.repos["org/m"] = Repo({**SHARDS, "model.safetensors": stray})
+    parts = inspected(hub)["components"]
+    assert {n: (parts[n]["format"], parts[n]["level"]) for n in ("attention", "dense_mlp")} == {
+        "attention": ("bf16", "proved"), "dense_mlp": ("bf16", "proved"),
+    }  # fmt: skip
+
+
+def test_a_shard_that_is_missing_proves_nothing(hub: Hub) -> None:
+    files = {k: v for k, v in SHARDS.items() if "00002-of" not in k or k.startswith("model.safetensors")}
+    hub.repos["org/m"] = Repo({k: v for k, v in files.items() if not k.startswith("model-00002")})
+    document = inspected(hub)
+    assert {row["level"] for row in document["components"].values()} <= {"declared", "unknown"}
+    assert document["servable"]["answer"] == "no"
+
+
+def test_an_index_that_leads_out_of_the_repository_is_not_followed(hub: Hub) -> None:
+    index = json.dumps({"weight_map": {Q: "../../etc/passwd", UP: "model.safetensors"}}).encode()
+    hub.repos["org/m"] = Repo(
+        {"config.json": CONFIG, "model.safetensors": header_bytes(weights(UP)), "extra.safetensors": header_bytes(weights(Q)), "model.safetensors.index.json": index}
+    )  # fmt: skip
+    inspected(hub)
+    assert not [path for _, path, _ in hub.requests if "passwd" in path]
+
+
+def test_a_repository_of_a_tokenizer_alone_serves_nothing(hub: Hub) -> None:
+    hub.repos["org/m"] = Repo({"tokenizer.json": b"{}", "README.md": b"# words"})
+    document = inspected(hub)
+    assert document["servable"]["answer"] == "no"
+    assert {row["format"] for row in document["components"].values()} <= {"unknown"}
+
+
+@pytest.mark.parametrize("fault", ["reset", "short"])
+async def test_a_header_that_breaks_off_is_no_header(fault: str) -> None:
+    """A server that closes in the middle of the answer, and one that ends it early."""
+    asked = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        await reader.readuntil(b"\r\n\r\n")
+        said = 1000 if fault == "short" else 5000
+        writer.write(
+            f"HTTP/1.1 206 Partial\r\nContent-Length: {said}\r\nContent-Range: bytes 0-{said - 1}/{1 << 20}\r\n\r\n".encode()
+        )
+        writer.write((900_000).to_bytes(8, "little") + b"{" * 500)
+        await writer.drain()
+        if fault == "reset":
+            writer.transport.abort()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    made = HubSource(endpoint=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", token="t")
+    try:
+        with pytest.raises(HubError) as told:
+            await made.fetch(ask("hub.header", "model.safetensors"))
+        assert told.value.retryable and 1 <= asked <= 4
+    finally:
+        await made.close()
+        server.close()
+        await server.wait_closed()

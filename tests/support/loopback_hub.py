@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -44,6 +46,8 @@ class Hub:
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     store: str = ""  # another address files are redirected to, as the Hub does for large ones
     sent_bytes: int = 0
+    renamed: dict[str, str] = field(default_factory=dict)  # old name -> new one, which the Hub redirects to
+    delay_s: float = 0.0  # before every answer, as a network has
 
 
 def header_bytes(tensors: Mapping[str, Any], *, data_bytes: int | None = None) -> tuple[int, bytes]:
@@ -99,12 +103,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         hub = self.served
+        if hub.delay_s:
+            time.sleep(hub.delay_s)
         hub.requests.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
         try:
             if "down" in hub.faults:
                 return self._say(503, {"error": "down"})
             if "rate_limited" in hub.faults:
                 return self._limited()
+            for old, new in hub.renamed.items():
+                if f"/{old}/" in self.path:
+                    where = self.path.replace(f"/{old}/", f"/{new}/", 1)
+                    return self._send(307, b"", {"Location": f"{hub.endpoint}{where}"})
             parts = urlsplit(self.path)
             path, query = unquote(parts.path), parse_qs(parts.query)
             if path == "/api/models":
@@ -167,6 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {
             "X-Repo-Commit": "f" * 40 if "moved" in repo.faults else repo.sha,
             "Accept-Ranges": "bytes",
+            "ETag": f'"{zlib.crc32(self.path.encode()):08x}{size:x}"',  # the Hub's own client asks for one
         }
         wanted = self.headers.get("Range", "")
         if not wanted.startswith("bytes=") or "ignore_range" in repo.faults:
