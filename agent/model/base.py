@@ -19,8 +19,10 @@ class Frozen(BaseModel):
 
 
 def canonical_json(value: Json) -> str:
-    """The one text of a JSON value: sorted keys, no spaces, UTF-8 as it is."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
+    """The one text of a JSON value: sorted keys, no spaces, UTF-8 as it is. Half of a character that JSON can write
+    alone (a lone surrogate) is no text: it becomes a question mark."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
+    return text if text.isascii() else text.encode("utf-8", errors="replace").decode()
 
 
 def _plain(value: object) -> Json:

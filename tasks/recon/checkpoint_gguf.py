@@ -36,9 +36,7 @@ async def by_gguf(ctx: ReconContext, pin: Pin) -> str:
     told = {name: tables for name, parts in chosen.items() if (tables := _tables(parts, by_path)) is not None}
     inputs = [f for one in seen for f in one.findings if f.outcome == "known"]
     if not told:
-        return next(
-            (f.reason for one in seen for f in one.findings if f.reason), "no GGUF header could be read"
-        )
+        return ""  # each file's finding says why
     first = next(iter(told.values()))
     rows = drafts(first)
     record = [*rows, *_named(first, _held(ctx, pin)), _alternatives(found, told, by_path)]

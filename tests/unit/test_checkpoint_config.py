@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recon.agent.api import Raw
+from recon.agent.api import Raw, canonical_json
 from recon.tasks.facts.config import parse_config
 from recon.tasks.facts.declared import declare, declared_drafts
 from recon.tasks.facts.exclusions import covered
@@ -187,3 +187,10 @@ _ODD = st.recursive(
 def test_any_json_in_the_known_keys_is_read_without_a_crash(config: dict[str, Any], beside: object) -> None:
     value = declared(config, {"quantization": beside})
     assert isinstance(value["components"], dict)
+
+
+def test_half_a_character_is_no_reason_to_lose_a_config() -> None:
+    data = b'{"architectures": ["\\ud800Model"], "num_hidden_layers": 3}'
+    drafts = parse_config(Raw(state="ok", stdout=data))
+    value = next(d.value for d in drafts if d.name == "architecture")
+    assert json.loads(canonical_json(value))["architectures"] == ["?Model"]
