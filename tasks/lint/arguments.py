@@ -226,7 +226,8 @@ def _check_value(span: Span, name: str, value: str, at: int, table: FlagTable) -
                 )
                 yield error("choice-release", f"{name} {value}: this choice {when}", at)
                 return
-        close = difflib.get_close_matches(value, span.choices, n=1, cutoff=0.6)
+        begun = sorted(c for c in span.choices if value and c.startswith(value))
+        close = begun[:1] or difflib.get_close_matches(value, span.choices, n=1, cutoff=0.6)
         hint = f"; did you mean {close[0]}?" if close else ""
         shown = ", ".join(c for c in span.choices if c != "None")
         yield error(

@@ -107,6 +107,7 @@ def test_what_to_write_instead_is_said() -> None:
     assert instead(f"{SERVER} --nsa-prefill-backend fa3") == ["--dsa-prefill-backend"]
     assert instead(f"{SERVER} --cuda-graph-max-bs 64") == ["--cuda-graph-max-bs-decode"]
     assert instead(f"{SERVER} --quantization w4a16") == ["leave it out"]
+    assert instead(f"{SERVER} --kv-cache-dtype fp8") == ["fp8_e4m3"]
     assert instead(f"{SERVER} --modle-loader-extra-config x") == ["--model-loader-extra-config"]
 
 
